@@ -242,7 +242,7 @@ def test_paged_states_are_not_what_torch_counts() -> None:
     assert allocated == pytest.approx(51e9, rel=0.1)
     assert line(given, "pages") > 0 == line(given, "optimizer")
     row = given.evaluation.costs.row()
-    assert row["memory_share"] < 0.9 < row["memory_peak"] / float(asked.usable)
+    assert row["memory_share"] < 0.9 < row["memory_peak"] / float(asked.usable_memory)
     assert "N003" not in given.remarked
 
 

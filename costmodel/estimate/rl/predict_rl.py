@@ -26,7 +26,7 @@ from costmodel.estimate.rl.iteration import Iteration, RlMemory, iteration, rl_m
 from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs, unknown_draws
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
-from costmodel.estimate.serving.constraints import switched_off
+from costmodel.estimate.serving.constraints import unused_serving_keys
 from costmodel.estimate.serving.measured_spreads import spreads
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.shared.assumptions import unused_keys
@@ -164,7 +164,7 @@ def _unused(inputs: RlInputs) -> Iterator[tuple[str, str]]:
         if inputs.split.colocated:
             yield "stack.sync.apart", "training and generation share their GPUs"
         yield "stack.rollout.memory.preempts", "what rollouts compute again in a full cache is not predicted"
-        for path, reason in switched_off(inputs.engines.inputs, [inputs.engines.layout]):
+        for path, reason in unused_serving_keys(inputs.engines.inputs, [inputs.engines.layout]):
             if path.startswith("stack.") and path != _SHARED_PROMPTS:
                 reason = reason.replace("stack.", "stack.rollout.").replace("plan.", "plan.rollout.")
                 yield path.replace("stack.", "stack.rollout.", 1), reason

@@ -30,8 +30,8 @@ from costmodel.ground.record import record
 # --- the KV cache of a request by kinds of layers
 
 
-def first_token(inputs: ServingInputs) -> list[CacheKind]:
-    """KV-cache bytes that a token inside the window adds, for each kind of layers, with all heads."""
+def first_token_cache(inputs: ServingInputs) -> list[CacheKind]:
+    """Bytes that the first cached token adds, with all heads, for each kind of layers."""
     width = cache_width(inputs)
     return cache_kinds(inputs.model, (lambda kind: mixer_cache(kind, 1.0, 1.0, width) - state_bytes(kind, 1.0, width),))
 
@@ -76,11 +76,13 @@ def cache_by_kind(inputs: ServingInputs, layout: PlanColumns) -> list[CacheKind]
 
 @record
 class HostCache:
-    """Capacity of a KV cache in host memory, and the time to load a mean prompt's cache or recompute it.
+    """Capacity of a KV cache in host memory, and the seconds to load a mean prompt's cache or to compute it again.
 
-    memory: bytes of a node's host. each: what of them each rank keeps, all of it where none is stated. tokens: what a
-    replica keeps there. prompt: tokens that are loaded or
-    computed again, load and recompute the times of both. gain: computing over loading; under 1 keeping does not pay.
+    memory: bytes of a node's host memory
+    each: bytes of it that each rank may use; all of it if none are stated
+    tokens: tokens that a replica stores there
+    prompt: tokens that are either loaded or computed again; load and recompute are the seconds of each
+    gain: compute seconds over load seconds; below 1 a host cache does not pay
     """
 
     memory: float

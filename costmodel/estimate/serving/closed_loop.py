@@ -48,8 +48,8 @@ from costmodel.equations.serving.offline_batch import (
 from costmodel.equations.serving.service_level import lognormal_percentile, normal_quantile
 from costmodel.equations.serving.steady_state import mixed_step_time
 from costmodel.estimate.serving.engine_step import step_budget, whole_budget
-from costmodel.estimate.serving.host_loading import loading_time
-from costmodel.estimate.serving.load import of_each
+from costmodel.estimate.serving.host_loading import loading_delay
+from costmodel.estimate.serving.load import load_per_replica
 from costmodel.estimate.serving.operating_point import (
     OperatingPoint,
     Steps,
@@ -89,18 +89,20 @@ def closed_loop(
         many = np.minimum(users, admitted)
         if point.blocking.occur:
             many = np.minimum(many, point.concurrency)
-    found = loop(load, whole_budget(layout), point, many)
+    found = loop_times(load, whole_budget(layout), point, many)
     tpot = load.per_token(found.token)
     first = inputs.engine.burst.share if burst else 0.0
     fronts = _front_times(inputs, layout)
-    ttft = first_token_time(inputs, point, first, fronts) if burst else _with_front(found.first, many, fronts)
-    p99 = _with_front(found.first_p99, many, fronts)
+    ttft = (
+        first_token_time(inputs, point, first, fronts) if burst else _first_token_with_host(found.first, many, fronts)
+    )
+    p99 = _first_token_with_host(found.first_p99, many, fronts)
     if burst:
         with term("last of the first wave"):
             p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)), fronts)
     ttft, p99 = point.gathered(ttft, p99)
     rest = (load.longest_answer - 1.0) * tpot
-    later, latest, rate = _rate(inputs, point, many, ttft + rest)
+    later, latest, rate = _rate_with_loads(inputs, point, many, ttft + rest)
     with term("line"):
         line = surplus_wait(users, many, rate)
     with term("most"):
@@ -123,11 +125,11 @@ def _p99_behind_blocking(inputs: ServingInputs, point: OperatingPoint, rate: Num
         return alone + point.blocking.percentile(line, rate, busy, TAIL)
 
 
-def in_line(inputs: ServingInputs, state: SteadyState, users: Number) -> SteadyState:
-    """The steady state of users with think time, with the wait of those who find the replica full.
+def with_slot_wait(inputs: ServingInputs, state: SteadyState, users: Number) -> SteadyState:
+    """The steady state of users with think time, with the wait of those who find all slots of the replica taken.
 
-    Their load was looked for with steps out of a table, whose error a line near its end magnifies; Little's law is
-    exact. No one of them waits for longer than it takes to answer all once.
+    The load was found with steps from a table, whose error grows near saturation; Little's law is exact. No user waits
+    longer than it takes to answer all others once.
     """
     thinking = float(inputs.case.scenario.workload.think_time or 0.0)
     with term("of users"):
@@ -137,7 +139,9 @@ def in_line(inputs: ServingInputs, state: SteadyState, users: Number) -> SteadyS
     return replace(state, ttft=ttft, ttft_p99=np.maximum(np.minimum(state.ttft_p99, every), ttft))
 
 
-def _rate(inputs: ServingInputs, point: OperatingPoint, users: Number, answer: Number) -> tuple[Number, Number, Number]:
+def _rate_with_loads(
+    inputs: ServingInputs, point: OperatingPoint, users: Number, answer: Number
+) -> tuple[Number, Number, Number]:
     """Delays of the first token by loading cache from the host, mean and P99, and the request rate with them.
 
     The delay grows with the rate, which it slows down, so that a few rounds settle both.
@@ -147,7 +151,7 @@ def _rate(inputs: ServingInputs, point: OperatingPoint, users: Number, answer: N
     later: Number = 0.0
     latest: Number = 0.0
     for _ in range(_ROUNDS if np.any(inputs.load.loaded) else 0):
-        later, latest = loading_time(point.host, rate)
+        later, latest = loading_delay(point.host, rate)
         with term("rate"):
             rate = rate_of(users, answer + later)
     return later, latest, rate
@@ -159,7 +163,7 @@ def _front_times(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, Nu
     return layout.longer(engine.burst.front), layout.longer(engine.host.sequence)
 
 
-def _with_front(first: Number, users: Number, fronts: tuple[Number, Number]) -> Number:
+def _first_token_with_host(first: Number, users: Number, fronts: tuple[Number, Number]) -> Number:
     """Time to first token, with host time for each request in flight."""
     with term("host"):
         return first + fronts[1] * users
@@ -195,7 +199,7 @@ class LoopTimes:
 
 
 @record
-class _Passed:
+class _MetByPrompt:
     """Steps of a request when each step answers the given number of others, and the room of a step for prompts."""
 
     room: Number
@@ -205,15 +209,15 @@ class _Passed:
     steps: Number
 
 
-def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) -> LoopTimes:
+def loop_times(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) -> LoopTimes:
     """Times of a request with `users` users on one replica, all admitted at once."""
-    passed = _passed(load, layout, users, _answered_per_step(load, layout, users))
+    passed = _met_by_prompt(load, layout, users, _answered_per_step(load, layout, users))
     answered = _most_per_step(load, layout, users, passed)
     others = of_others(answered, users)
     with term("prompts of others"):
         arriving = others * load.worked
     missed = _missed_steps(users)
-    mean, step = _step(load, point, answered), _step(load, point, others, prompts=False)
+    mean, step = _mean_step_seconds(load, point, answered), _mean_step_seconds(load, point, others, prompts=False)
     with term("own prompt"):
         own = load.computed * share(point.alone, point.filled)  # in tokens of steps that prompts fill
     with term("of others"):
@@ -224,7 +228,7 @@ def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) 
     with term("other stages"):
         passing = load.computed * (point.whole - point.gamma)  # while each of them serves others
     first = loop_first_token_time(missed, beside, steps, step, point.beta, point.filled, tokens) + passing
-    later = _later(load)
+    later = _later_steps(load)
     with term("own sequence"):
         least = beside + point.beta
     token = loop_token_time(passed.steps, mean, first, later, least)
@@ -245,7 +249,7 @@ def _missed_steps(users: Number) -> Number:
         return MISSED * np.clip(users - 1.0, 0.0, 1.0)
 
 
-def _later(load: Load) -> Number:
+def _later_steps(load: Load) -> Number:
     """Number of decode steps of an answer after its first token."""
     with term("later tokens"):
         return (load.output - 1.0) / load.accepted
@@ -256,7 +260,7 @@ def _answered_per_step(load: Load, layout: PlanColumns, users: Number) -> Column
 
     def excess(answered: Column) -> Column:
         """How many more requests a step would finish than assumed."""
-        over: Column = np.log(answered * np.asarray(_passed(load, layout, users, answered).steps) / users)
+        over: Column = np.log(answered * np.asarray(_met_by_prompt(load, layout, users, answered).steps) / users)
         return over
 
     with untraced(), np.errstate(all="ignore"):
@@ -264,8 +268,8 @@ def _answered_per_step(load: Load, layout: PlanColumns, users: Number) -> Column
         return last_within(excess, LEAST, most)
 
 
-def _passed(load: Load, layout: PlanColumns, users: Number, answered: Number) -> _Passed:
-    """What a prompt meets in a closed loop: room in steps, its wait in line, and the steps that it takes."""
+def _met_by_prompt(load: Load, layout: PlanColumns, users: Number, answered: Number) -> _MetByPrompt:
+    """What a prompt meets in a closed loop: room in steps [tokens], its wait in line and its own steps [steps]."""
     with term("line of prompts"):
         others = of_others(answered, users)
         decoding = load.queries * (others * load.steps)
@@ -275,13 +279,15 @@ def _passed(load: Load, layout: PlanColumns, users: Number, answered: Number) ->
         line = steps_in_line(load.computed, room, used, load.prompt_spread)
         own = room / layout.dp_attention
         ridden = steps_with_prompt(load, own, used)
-    return _Passed(room, line, own, ridden, steps_of_a_request(line, ridden, _later(load), _missed_steps(users)))
+    return _MetByPrompt(
+        room, line, own, ridden, steps_of_a_request(line, ridden, _later_steps(load), _missed_steps(users))
+    )
 
 
-def _most_per_step(load: Load, layout: PlanColumns, users: Number, passed: _Passed | None) -> Number:
+def _most_per_step(load: Load, layout: PlanColumns, users: Number, passed: _MetByPrompt | None) -> Number:
     """Upper bound on requests that finish per step, from the steps of a request."""
     with term("answered"):
-        steps = 1.0 + _later(load) if passed is None else passed.steps
+        steps = 1.0 + _later_steps(load) if passed is None else passed.steps
         tokens = load.worked + load.queries * load.steps
         return requests_per_step(users, steps, _whole_steps(load, layout, tokens), tokens)
 
@@ -295,7 +301,7 @@ def _whole_steps(load: Load, layout: PlanColumns, tokens: Number) -> Number:
         return decoded * share(tokens, load.steps)
 
 
-def _step(load: Load, point: OperatingPoint, answered: Number, *, prompts: bool = True) -> Number:
+def _mean_step_seconds(load: Load, point: OperatingPoint, answered: Number, *, prompts: bool = True) -> Number:
     """Mean time of a step that answers the given number of requests; without prompts, of one that only decodes them."""
     with term("mean step" if prompts else "without prompts"):
         tokens = answered * load.worked if prompts else 0.0
@@ -316,9 +322,9 @@ class Drain:
 
 @record
 class OfflineBatch:
-    """Time until the last answer, and its share lost while only the longest answers run; NaN without a batch.
+    """Seconds until the last answer, and the share of them in which only the longest answers run; NaN without a batch.
 
-    full: the time, were the engine full to the end
+    full: seconds if the engine were full until the end
     """
 
     makespan: Number = np.nan
@@ -331,7 +337,7 @@ class OfflineBatch:
 
 def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, exact: Steps) -> OfflineBatch:
     """The scenario's batch on each plan; every replica gets the same number of requests."""
-    requests, load, law = _of_replica(inputs, layout), inputs.load, inputs.case.scenario.workload.answer_law
+    requests, load, law = _requests_of_replica(inputs, layout), inputs.load, inputs.case.scenario.workload.answer_law
     if requests is None:
         return OfflineBatch()
     together = np.asarray(point.concurrency)
@@ -344,7 +350,10 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
             longest = np.minimum(
                 longest, np.maximum(context - load.prompt, load.output) * share(load.steps, load.output)
             )
-    at_once, drain = _at_once(load, layout, point, exact), _drain(inputs, layout, point, exact, longest)
+    at_once, drain = (
+        _prompt_seconds_at_once(load, layout, point, exact),
+        _batch_drain(inputs, layout, point, exact, longest),
+    )
     with term("tokens of the batch"):
         busiest = np.maximum(requests, 1.0)  # of fewer requests than replicas some replicas have one, others none
         together = np.maximum(together, 1.0)
@@ -362,7 +371,7 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
     return OfflineBatch(total, full, 1.0 - share(full, total), at_once, prompt_token, drain)
 
 
-def _at_once(load: Load, layout: PlanColumns, point: OperatingPoint, exact: Steps) -> Number:
+def _prompt_seconds_at_once(load: Load, layout: PlanColumns, point: OperatingPoint, exact: Steps) -> Number:
     """Seconds that each prompt token adds to steps if all prompts wait from the start."""
     with term("prompts at once"):
         tokens = np.minimum(np.maximum(point.concurrency, 1.0) * load.computed, point.room) / layout.pp
@@ -374,7 +383,9 @@ def _at_once(load: Load, layout: PlanColumns, point: OperatingPoint, exact: Step
 LEFT = (0.7, 0.45, 0.25, 0.12, 0.05, 0.02, 0.007)  # share of a batch that is left at the end of each stage but the last
 
 
-def _drain(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, exact: Steps, longest: Number) -> Drain:
+def _batch_drain(
+    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, exact: Steps, longest: Number
+) -> Drain:
     """The end of a batch in stages: nothing refills it, and step times are not linear down to one sequence."""
     load, law = inputs.load, inputs.case.scenario.workload.answer_law
     many = np.maximum(np.asarray(point.concurrency), 1.0)
@@ -382,7 +393,7 @@ def _drain(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, ex
         zero: Number = 0.0
         one: Number = 1.0
         excess, answer, token, before, past, generated, left = (*(zero,) * 6, one)
-        for until, rest in (*_stages(load, law, many), (longest, 0.0)):
+        for until, rest in (*_drain_stages(load, law, many), (longest, 0.0)):
             until = np.maximum(until, past)
             tokens = tokens_until(load.steps, load.output_spread, until, law=law)
             span, ended = until - past, left - rest
@@ -397,7 +408,7 @@ def _drain(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, ex
     return Drain(excess, answer, token)
 
 
-def _stages(load: Load, law: LengthLaw, many: Number) -> Iterator[tuple[Number, Number]]:
+def _drain_stages(load: Load, law: LengthLaw, many: Number) -> Iterator[tuple[Number, Number]]:
     """Tokens at which so large a share of a batch is left, down to the last sequence."""
     for part in LEFT:
         rest = np.maximum(part, share(1.0, many))
@@ -409,9 +420,10 @@ def offline_state(
 ) -> SteadyState:
     """Steady state of a batch: all requests wait for the first wave's prompts, later ones also for a slot.
 
-    While any wait, the engine is full; a request that gets a place takes over how late the last one there began.
+    While any request waits, the engine is full. A request that gets a slot starts as late after its wave as the request
+    that left the slot.
     """
-    requests, load = _of_replica(inputs, layout), inputs.load
+    requests, load = _requests_of_replica(inputs, layout), inputs.load
     assert requests is not None
     found = closed_loop(inputs, layout, point, point.concurrency, point.concurrency, burst=False)
     rate = rate_of(requests, batch.makespan)
@@ -422,11 +434,11 @@ def offline_state(
     p99 = first.p99 + (1.0 - TAIL) * line
     tpot, answer = _token_times(inputs, point, batch, first, requests)
     if load.output_spread == 0:
-        waves, more = _in_waves(inputs, layout, point, requests), np.asarray(requests > point.concurrency)
+        waves, more = _first_token_in_waves(inputs, layout, point, requests), np.asarray(requests > point.concurrency)
         ttft = np.where(more, np.maximum(waves[0], first.mean), ttft)
         p99 = np.where(more, np.maximum(waves[1], first.p99), p99)
     if np.any(load.loaded):
-        loads, latest = loading_time(point.host, rate)
+        loads, latest = loading_delay(point.host, rate)
         ttft, p99 = ttft + loads, p99 + latest
     with term("no later than the batch ends"):
         longer = share(load.longest_answer - 1.0, np.maximum(load.output - 1.0, 1.0))
@@ -442,9 +454,9 @@ def offline_state(
 def _token_times(
     inputs: ServingInputs, point: OperatingPoint, batch: OfflineBatch, first: _FirstWave, requests: Number
 ) -> tuple[Number, Number]:
-    """Time per token as the mean over requests, and the time of a mean answer after its first token.
+    """Seconds per token as the mean over requests, and seconds of a mean answer after its first token.
 
-    Of unlike answers the first counts short ones as much as long ones, as benchmarks print it.
+    In the first, short answers count as much as long ones, as benchmarks print it.
     """
     load, drain, law = inputs.load, batch.drain, inputs.case.scenario.workload.answer_law
     assert drain is not None
@@ -471,7 +483,7 @@ def _token_times(
 
 @record
 class _FirstWave:
-    """Time to first token of a batch's first requests (mean and P99), and tokens of prompts that come behind one."""
+    """Seconds to the first token of a batch's first requests (mean and P99), and prompt tokens that come behind one."""
 
     mean: Number
     p99: Number
@@ -483,8 +495,8 @@ def _first_wave(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoin
     """The first wave of a batch: all prompts wait at once, first tokens come at the ends of steps."""
     load, many = inputs.load, np.maximum(point.concurrency, 1.0)
     with term("of the first wave"):
-        tokens, begin = many * load.computed, _room_beside(inputs, layout, 0.0)
-        room = np.where(tokens > begin, _room_beside(inputs, layout, many / 2.0), begin)
+        tokens, begin = many * load.computed, _prompt_room_beside(inputs, layout, 0.0)
+        room = np.where(tokens > begin, _prompt_room_beside(inputs, layout, many / 2.0), begin)
         room = np.maximum(room, 1.0)
         decoding = many / 2.0 * (1.0 - 1.0 / np.ceil(tokens / room))
         step = mixed_step_time(point.alpha, point.beta, decoding, 0.0, 0.0)
@@ -495,11 +507,11 @@ def _first_wave(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoin
     with term("last of the first wave"):
         most = batch_first_tokens_of_share(tokens, room, share(np.ceil((1.0 - TAIL) * many), many))
         p99 = own_prompt_time(np.ceil(most / room), step, at_once, most, 0.0)
-    own = _alone(inputs, point)
+    own = _prompt_steps_alone(inputs, point)
     return _FirstWave(np.maximum(mean, own), np.maximum(p99, own), tokens - done, room)
 
 
-def _alone(inputs: ServingInputs, point: OperatingPoint) -> Number:
+def _prompt_steps_alone(inputs: ServingInputs, point: OperatingPoint) -> Number:
     """Seconds of the steps of one prompt without other prompts."""
     load = inputs.load
     with term("a prompt alone"):
@@ -507,20 +519,20 @@ def _alone(inputs: ServingInputs, point: OperatingPoint) -> Number:
         return own_prompt_time(steps, point.decode, point.alone, load.computed, 0.0)
 
 
-def _room_beside(inputs: ServingInputs, layout: PlanColumns, decoding: Number) -> Number:
+def _prompt_room_beside(inputs: ServingInputs, layout: PlanColumns, decoding: Number) -> Number:
     """Prompt tokens that fit in steps beside `decoding` sequences."""
     each = prompt_room(step_budget(layout), inputs.load.queries * decoding / layout.pp)
     return layout.pp * filled_room(inputs.load, each, layout.dp_attention)
 
 
-def _in_waves(
+def _first_token_in_waves(
     inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, requests: Number
 ) -> tuple[Number, Number]:
     """Time to first token (mean, P99) if answers of equal length run in waves."""
     load, many = inputs.load, point.concurrency
     with term("waves"):
         first_step = mixed_step_time(point.alpha, point.beta, many / 2.0, 0.0, 0.0)  # half of them decode on the mean
-        first_room, room = _room_beside(inputs, layout, many / 2.0), point.room
+        first_room, room = _prompt_room_beside(inputs, layout, many / 2.0), point.room
         first = load.computed * (point.gamma + first_step / first_room)
         later = load.computed * (point.gamma + point.step / room)
         steps = load.computed * many
@@ -528,11 +540,11 @@ def _in_waves(
             wave_time(many, first, load.steps, steps / first_room, point.step),
             wave_time(many, later, load.steps, steps / room, point.step),
         )
-        beside = _alone(inputs, point)
+        beside = _prompt_steps_alone(inputs, point)
         mean = beside + wave_first_token_mean(requests, many, *periods, first, later)
         return mean, beside + wave_first_token((1.0 - TAIL) * requests, many, *periods, first, later)
 
 
-def _of_replica(inputs: ServingInputs, layout: PlanColumns) -> Number | None:
+def _requests_of_replica(inputs: ServingInputs, layout: PlanColumns) -> Number | None:
     requests = inputs.case.scenario.workload.requests
-    return None if requests is None else of_each(inputs, layout, float(requests))
+    return None if requests is None else load_per_replica(inputs, layout, float(requests))

@@ -17,12 +17,12 @@ from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.feed_forward_kinds import dense_inner_widths
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.engine_memory import FEW_RANKS, host_expert_memory, memory_use
-from costmodel.estimate.serving.evaluate_disaggregated import evaluate_apart
+from costmodel.estimate.serving.evaluate_disaggregated import evaluate_pairs
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.expert_step import dispatches, placed, unplaced
+from costmodel.estimate.serving.expert_step import is_dispatched, placed_experts_per_layer, wrong_redundant_experts
 from costmodel.estimate.serving.host_loading import host_bytes
-from costmodel.estimate.serving.kv_cache import compresses
-from costmodel.estimate.serving.load import OF_CAP, loads_of
+from costmodel.estimate.serving.kv_cache import has_compressed_entries
+from costmodel.estimate.serving.load import OF_CAP, loads_under_cap
 from costmodel.estimate.serving.operating_point import INVALID, longer_than_a_step
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -47,7 +47,7 @@ def invalid_halves(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     yield "L050", np.asarray(gpus > inputs.ranks)
     for half in (prefill, decode):
         yield from ((code, mask) for code, mask in invalid(inputs, half) if code not in ("L050", "L060"))
-    yield from unplaced(inputs, prefill, decode)
+    yield from wrong_redundant_experts(inputs, prefill, decode)
 
 
 def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
@@ -55,12 +55,12 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
     model, tp = inputs.model, layout.tp
     yield "L050", np.asarray(layout.replicas * layout.ranks > inputs.ranks)
     layers = [*model.cut_kinds, *(inputs.draft.model.layers if inputs.draft is not None else ())]
-    yield "L051", _any(layout, (leaves_rest(count, tp) for kind in layers for count in kind.head_counts))
+    yield "L051", _any_mask(layout, (leaves_rest(count, tp) for kind in layers for count in kind.head_counts))
     heads = [kind.attention.kv_heads for kind in layers if kind.attention is not None]
-    yield "L052", _any(layout, (leaves_rest(each, tp) & leaves_rest(tp, each) for each in heads))
+    yield "L052", _any_mask(layout, (leaves_rest(each, tp) & leaves_rest(tp, each) for each in heads))
     vocab = padded_vocab(model.vocab, inputs.engine.vocab_multiple, 1.0)
     yield "L053", leaves_rest(vocab, tp)
-    yield "L054", _any(layout, (leaves_rest(width, tp) for width in dense_inner_widths(model.cut_kinds)))
+    yield "L054", _any_mask(layout, (leaves_rest(width, tp) for width in dense_inner_widths(model.cut_kinds)))
     yield "L055", np.asarray(layout.pp > layer_count(model))
     if model.on_one_stage:
         yield "L059", np.asarray(layout.pp > 1)
@@ -70,8 +70,8 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
         yield "L062", np.broadcast_to(longer_than_a_step(inputs.load, layout.budget) > INVALID, len(layout))
     if inputs.load.verified > 1:
         yield "L058", np.asarray(layout.pp > 1)
-    yield from undivided(inputs, layout, layers)
-    yield from _experts(inputs, layout)
+    yield from wrong_dcp(inputs, layout, layers)
+    yield from _undivided_experts(inputs, layout)
 
 
 def _past_host_memory(inputs: ServingInputs, layout: PlanColumns) -> Mask:
@@ -89,7 +89,7 @@ def _past_host_memory(inputs: ServingInputs, layout: PlanColumns) -> Mask:
     return np.asarray((experts > memory) | (cache > pool.capacity))
 
 
-def _experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
+def _undivided_experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
     """Masks of plans whose ranks do not divide the experts, or that shard experts of a model without any."""
     found = [kind.experts for kind in inputs.model.layers if kind.experts is not None]
     if not found:
@@ -99,15 +99,15 @@ def _experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, 
     wrong = leaves_rest(ranks, layout.ep)
     for experts in found:
         parts = layout.ep * experts.ffn_hidden
-        held = placed(inputs, layout, experts)
+        held = placed_experts_per_layer(inputs, layout, experts)
         wrong = wrong | leaves_rest(held, layout.ep) | leaves_rest(parts, ranks)
     yield "L056", wrong
     if inputs.engine.expert_ranks == "all":
         yield "L067", np.asarray((layout.ep > 1) & (layout.ep != ranks))
-    yield from unplaced(inputs, layout)
+    yield from wrong_redundant_experts(inputs, layout)
 
 
-def _any(layout: PlanColumns, masks: Iterator[Mask]) -> Mask:
+def _any_mask(layout: PlanColumns, masks: Iterator[Mask]) -> Mask:
     """A mask that is true where any of several masks is."""
     found: Mask = np.zeros(len(layout), dtype=bool)
     for mask in masks:
@@ -115,7 +115,7 @@ def _any(layout: PlanColumns, masks: Iterator[Mask]) -> Mask:
     return found
 
 
-def undivided(
+def wrong_dcp(
     inputs: ServingInputs, layout: PlanColumns, layers: Sequence[Layers]
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Masks of rows with invalid dcp, by reason code; `layers` are those of the model and of its draft."""
@@ -132,11 +132,11 @@ def undivided(
                 queries = heads / kv_heads
             few = few | np.asarray(alike > layout.tp) | leaves_rest(queries, layout.dcp)
     yield "L064", shared & few
-    if not all(divisible(inputs.engine, kind) for kind in layers):
+    if not all(divides_cache(inputs.engine, kind) for kind in layers):
         yield "L065", shared
 
 
-def divisible(engine: Engine, kind: Layers) -> bool:
+def divides_cache(engine: Engine, kind: Layers) -> bool:
     """Whether an engine divides a layer's cache by tokens under dcp, and costmodel can predict it.
 
     A window, states, the keys of an indexer, and keys of another layer are not divided.
@@ -162,15 +162,23 @@ _CAPTURED = ("captured", "captured_of_few")
 _SAME = 1e-9  # of a figure, by which it may differ
 
 
-def without_effect(
+def unused_keys_of_plan(
     inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
 ) -> Iterator[Assumption]:
     """Keys of the scenario or command line without effect on a plan, or on its prefill and decode, as assumptions."""
     yield from unused_keys(inputs.case)
     stated = set(stated_leaves(inputs.case, _SECTIONS))
     known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
-    rules = (*switched_off(inputs, columns), *_of_cache(inputs, stated), *_of_experts(inputs, columns, costs))
-    rules = (*rules, *_of_cap(inputs, columns, costs), *_of_captured(inputs, columns, costs, stated))
+    rules = (
+        *unused_serving_keys(inputs, columns),
+        *_unused_cache_keys(inputs, stated),
+        *_unused_ep(inputs, columns, costs),
+    )
+    rules = (
+        *rules,
+        *_unused_concurrency_cap(inputs, columns, costs),
+        *_unused_largest_graph(inputs, columns, costs, stated),
+    )
     workload = inputs.case.scenario.workload
     if costs.get("host_hit") == 0 and workload.turns > 1:
         alone = "the pools of the devices hold all turns that come back"
@@ -183,17 +191,17 @@ def without_effect(
                 yield Assumption(leaf, WITHOUT_EFFECT, reason)
 
 
-def switched_off(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+def unused_serving_keys(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
     """Keys that other keys, the load or the layout switch off, with the reason for each."""
-    yield from _of_stack(inputs, columns)
-    yield from _of_memory(inputs)
-    yield from _of_defaults(inputs, columns)
-    yield from _of_load(inputs, columns)
-    yield from _of_reuse(inputs)
-    yield from _of_layout(inputs, columns)
+    yield from _unused_engine_keys(inputs, columns)
+    yield from _unused_memory_keys(inputs)
+    yield from _unused_default_keys(inputs, columns)
+    yield from _unused_load_keys(inputs, columns)
+    yield from _unused_prefix_keys(inputs)
+    yield from _unused_collective_keys(inputs, columns)
 
 
-def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+def _unused_engine_keys(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
     """Keys of the engine that other engine keys switch off."""
     engine = inputs.engine
     yield "stack.kernels.attention", "fits of engines have their own attention"
@@ -216,7 +224,7 @@ def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator
         yield "stack.memory.context", "several accelerators take stack.memory.group_context"
 
 
-def _of_cache(inputs: ServingInputs, stated: Collection[str]) -> Iterator[tuple[str, str]]:
+def _unused_cache_keys(inputs: ServingInputs, stated: Collection[str]) -> Iterator[tuple[str, str]]:
     """Keys of the default cache types, if other keys decide the cache type."""
     precision = inputs.case.scenario.workload.precision
     if "workload.cache" in stated:
@@ -228,13 +236,13 @@ def _of_cache(inputs: ServingInputs, stated: Collection[str]) -> Iterator[tuple[
             yield f"stack.checkpoint_caches.{other}", f"workload.precision is {precision}"
 
 
-def _of_memory(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
+def _unused_memory_keys(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
     """Keys of step memory and of the rule for the memory share, if the engine's memory definition does not use them."""
     memory, rule = inputs.engine.memory, inputs.engine.thumb_rule
     if memory.definition == _OF_FREE:
         left = "a step has what stack.memory.share leaves"
         yield from ((f"stack.memory.{name}", left) for name in ("logit", "layer"))
-    yield from _of_graphs(inputs)
+    yield from _unused_graph_keys(inputs)
     if memory.share is not None:
         yield "stack.thumb_rule", "stack.memory.share is stated"
     elif memory.definition != _OF_FREE:
@@ -247,20 +255,20 @@ def _of_memory(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
             yield "stack.thumb_rule.least", "the device has no more memory than stack.thumb_rule.large"
 
 
-def _of_graphs(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
+def _unused_graph_keys(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
     """Keys of graph memory, for graphs that are not captured and for other kinds of models."""
     if not inputs.engine.graphs:
         yield from ((f"stack.memory.{name}", "stack.graphs is false") for name in ("graph", "graphs"))
         return
     kinds = inputs.model.layers
     experts = "experts" if any(kind.experts is not None for kind in kinds) else "dense"
-    own = "compressed" if any(map(compresses, kinds)) else experts
+    own = "compressed" if any(map(has_compressed_entries, kinds)) else experts
     for name in ("dense", "experts", "compressed"):
         if name != own and inputs.engine.memory.graph is not None:
             yield f"stack.memory.graph.{name}", f"the model takes stack.memory.graph.{own}"
 
 
-def _of_defaults(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+def _unused_default_keys(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
     """Keys of defaults for other devices, and of this device's defaults that stated keys replace."""
     engine, part = inputs.engine, inputs.case.accelerator
     picked = engine.picked(part.memory.capacity, part.family)
@@ -293,7 +301,7 @@ def _sized_by_graphs(inputs: ServingInputs) -> bool:
     return shared or (engine.memory.graph is not None and engine.graphs)
 
 
-def _of_captured(
+def _unused_largest_graph(
     inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float], stated: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """The largest captured batch, if no step that counts is larger and would wait for launches."""
@@ -307,7 +315,7 @@ def _of_captured(
         yield from ((path, "no step waits longer for launches without a graph") for path in paths)
 
 
-def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+def _unused_load_keys(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
     """Keys that have an effect only under another kind of load."""
     workload, engine = inputs.case.scenario.workload, inputs.engine
     if workload.traffic != "burst":
@@ -331,7 +339,7 @@ def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[
         yield "assume.cache_transfer", "no instances for prompts are apart"
 
 
-def _of_reuse(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
+def _unused_prefix_keys(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
     """Keys of cached prompts, if the engine has no prefix cache or all replicas cache the same."""
     workload, routing = inputs.case.scenario.workload, inputs.case.scenario.assume.routing
     if not inputs.engine.prefix_cache:
@@ -346,9 +354,9 @@ def _of_reuse(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
         yield "assume.routing", "each replica has as many requests as the others"
 
 
-def _of_layout(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+def _unused_collective_keys(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
     """Keys of collectives that the layout or the model does not use."""
-    sent = [bool(np.all(dispatches(inputs, layout))) for layout in columns]
+    sent = [bool(np.all(is_dispatched(inputs, layout))) for layout in columns]
     if inputs.experts is None:
         of_experts = ("stack.expert_ranks", "stack.dispatch", "stack.spread.experts")
         yield from ((path, "the model has no experts") for path in of_experts)
@@ -364,11 +372,11 @@ def _of_layout(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterato
         yield "stack.kernels.own_all_reduce", "plan.tp is 1, or more than a domain has"
     if not any(layout.shares_context for layout in columns):
         yield "stack.decode_context", "plan.dcp is 1"
-    if all(_stays_in_domain(inputs, layout, each) for layout, each in zip(columns, sent, strict=True)):
+    if all(_stays_in_one_domain(inputs, layout, each) for layout, each in zip(columns, sent, strict=True)):
         yield "assume.network_share", "no collective leaves its domain"
 
 
-def _of_experts(
+def _unused_ep(
     inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
 ) -> Iterator[tuple[str, str]]:
     """The key plan.ep, if experts sharded by tp give identical results."""
@@ -383,23 +391,23 @@ def _of_experts(
         )
 
 
-def _of_cap(
+def _unused_concurrency_cap(
     inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
 ) -> Iterator[tuple[str, str]]:
     """The key for the concurrency cap, if the rate alone keeps fewer requests in flight."""
-    loads = loads_of(inputs)
+    loads = loads_under_cap(inputs)
     if loads is None or costs["requests_per_s"] < float(inputs.case.scenario.workload.rate or 0.0):
         return
     with untraced():
         if len(columns) == 1:
             alone = evaluate(loads[0], columns[0]).results.row()
         else:
-            alone = evaluate_apart(loads[0], *columns, compared=False).results.row()
+            alone = evaluate_pairs(loads[0], *columns, compared=False).results.row()
     if all(np.isclose(costs[name], alone[name], rtol=_SAME, atol=0.0, equal_nan=True) for name in OF_CAP):
         yield "workload.concurrency", f"{significant(alone['concurrency'])} are in flight of a replica at that rate"
 
 
-def _stays_in_domain(inputs: ServingInputs, layout: PlanColumns, sent: bool) -> bool:
+def _stays_in_one_domain(inputs: ServingInputs, layout: PlanColumns, sent: bool) -> bool:
     """Whether all collectives stay in a domain; dispatch to experts and pipeline sends do not count."""
     ranks = layout.tp if sent else layout.stage_ranks
     return bool(np.all(ranks <= inputs.domain))

@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 
 def with_conversation_hits(inputs: ServingInputs, replicas: float, *, hosted: bool = False) -> ServingInputs:
-    """Inputs where each turn of a conversation finds its cache as the scenario routes it over so many replicas.
+    """Inputs where each turn of a conversation finds its cache, as the scenario routes turns over this many replicas.
 
-    hosted: whether a conversation comes back from the host's memory.
+    hosted: whether the cache of a conversation comes back from host memory
     """
     load = inputs.load
     with term("conversation"):
@@ -54,7 +54,7 @@ def with_evicted_history(inputs: ServingInputs) -> ServingInputs:
     return replace(inputs, load=replace(inputs.load, history=0.0))
 
 
-def by_replicas(
+def results_by_cache_place(
     inputs: ServingInputs,
     layout: PlanColumns,
     evaluate: Callable[[ServingInputs, PlanColumns], T],
@@ -62,20 +62,22 @@ def by_replicas(
 ) -> T:
     """Results of plans in which a turn finds its cache on the device, on the host, or nowhere.
 
-    lost: whether the next turn comes later than what it looks for stays, by the column of the time that it stays
+    lost: whether the next turn comes after the cache was evicted, by the column with the seconds that it stays
     """
-    found = _of_counts(inputs, layout, evaluate, hosted=False)
+    found = _results_for_replicas(inputs, layout, evaluate, hosted=False)
     late = np.asarray(lost(found, "prefix_residency"))
     if inputs.host_pool is not None and late.any():
-        found = where_rows(late, _of_counts(inputs, layout, evaluate, hosted=True), found)
+        found = where_rows(late, _results_for_replicas(inputs, layout, evaluate, hosted=True), found)
         late = late & np.asarray(lost(found, "host_residency"))
     return where_rows(late, evaluate(with_evicted_history(inputs), layout), found) if late.any() else found
 
 
-def remembering(inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[ServingInputs, PlanColumns], T]) -> T:
-    """Results of plans whose prompts share prefixes, of which the KV-cache pool keeps some."""
+def results_with_prefix_cache(
+    inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[ServingInputs, PlanColumns], T]
+) -> T:
+    """Results of plans whose prompts share prefixes, of which the KV-cache pool stores some."""
     with untraced(), np.errstate(all="ignore"):
-        hits = np.round(np.broadcast_to(np.asarray(_remembered_tokens(inputs, layout)), (len(layout),)))
+        hits = np.round(np.broadcast_to(np.asarray(_cached_prefix_tokens(inputs, layout)), (len(layout),)))
     found: T | None = None
     for hit in distinct_values(hits):
         of_hit, mask = replace(inputs, load=replace(inputs.load, hit=float(hit))), hits == hit
@@ -97,7 +99,7 @@ def shared_tokens(inputs: ServingInputs) -> Number:
     return tokens
 
 
-def _remembered_tokens(inputs: ServingInputs, layout: PlanColumns) -> Number:
+def _cached_prefix_tokens(inputs: ServingInputs, layout: PlanColumns) -> Number:
     """Prompt tokens found in the replica's cache, for several kinds of shared prefixes."""
     kinds, load = inputs.beginnings, inputs.load
     pool = np.maximum(np.asarray(memory_use(inputs, layout).tokens), 1.0)
@@ -126,7 +128,7 @@ def _remembered_tokens(inputs: ServingInputs, layout: PlanColumns) -> Number:
     return np.minimum(hit, load.prompt - 1.0)
 
 
-def _of_counts(
+def _results_for_replicas(
     inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[ServingInputs, PlanColumns], T], *, hosted: bool
 ) -> T:
     """Results of plans if every turn finds the cache that its replica still has."""
@@ -150,7 +152,7 @@ def cached_cost(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoin
         alone = steps.mixed(micro_batch(layout, point.concurrency), carried)
     with term("each cached token"):
         longer = np.maximum(point.mixed - alone, 0.0) * point.rides
-        each = longer / _some(load.hit)
+        each = longer / _tokens_or_nan(load.hit)
     return prompt_cost(1e6, layout.ranks, price_per_accelerator(inputs.case), each)
 
 
@@ -162,7 +164,7 @@ def cached_cost_apart(inputs: ServingInputs, prefill: PlanColumns, prompt_token_
     with term("without cached tokens"):
         alone = prompt_time(_without_hits(inputs), prefill).gamma
     with term("each cached token"):
-        each = np.maximum(prompt_token_time - alone, 0.0) * load.computed / _some(load.hit)
+        each = np.maximum(prompt_token_time - alone, 0.0) * load.computed / _tokens_or_nan(load.hit)
     return prompt_cost(1e6, prefill.ranks, price_per_accelerator(inputs.case), each)
 
 
@@ -172,6 +174,6 @@ def _without_hits(inputs: ServingInputs) -> ServingInputs:
     return replace(inputs, load=replace(load, prompt=load.computed, hit=0.0))
 
 
-def _some(tokens: Number) -> Number:
+def _tokens_or_nan(tokens: Number) -> Number:
     """The tokens, or NaN if there are none."""
     return np.where(np.asarray(tokens) > 0, tokens, np.nan)

@@ -54,7 +54,7 @@ _WEIGHTS_OF: dict[str, str] = {"fp8-cs": "fp8", "fp8-row": "fp8", "mxfp8": "fp8"
 
 
 @record
-class Types:
+class ServingTypes:
     """Bytes per element of weights, activations and KV cache, and rates and fits of matrix products."""
 
     recipe: Recipe
@@ -74,7 +74,7 @@ class Types:
     measured: bool  # whether the products were measured in their type, on this accelerator
 
 
-def element_types(case: ServingCase, log: AssumptionLog) -> Types:
+def element_types(case: ServingCase, log: AssumptionLog) -> ServingTypes:
     """The element types of a workload; an error for a type that the accelerator or the engine lacks."""
     workload = case.scenario.workload
     _check_type_offered(case)
@@ -91,24 +91,24 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
         log.note("workload.weights", kept or workload.precision, origin)
     if kept_experts is not None:
         log.note("workload.expert_weights", kept_experts, _origin_of_weights(case.model.stored_experts))
-    in_memory = workload.weights or kept or _kept_as(workload.precision)
-    weight = _width(in_memory)
+    in_memory = workload.weights or kept or _stored_type(workload.precision)
+    weight = _stored_width(in_memory)
     if case.model.stored_wide is not None and in_memory == case.model.stored:
-        weight = _partly_wide(case.model, weight, case.model.stored_wide)
+        weight = _mean_linear_width(case.model, weight, case.model.stored_wide)
         log.note(
             "weights in 16 bits",
             f"{case.model.stored_wide / 1e9:.3g} G parameters",
             "the checkpoint, as the model states",
         )
-    if recipe.operand == _WHOLE["bf16"] and in_memory != _kept_as(workload.precision):
+    if recipe.operand == _WHOLE["bf16"] and in_memory != _stored_type(workload.precision):
         with term("weights widened on the way"):
             peak = WIDENED.get(case.efficiency.of, 1.0) * peak
-    embedding, head = _ends(in_memory)
+    embedding, head = _table_width(in_memory)
     narrow = _recipe(case, workload.expert_precision or workload.precision)
-    expert_weight = _width(in_memory)
+    expert_weight = _stored_width(in_memory)
     if workload.expert_weights or kept_experts or workload.expert_precision:
-        expert_weight = _width(workload.expert_weights or kept_experts or _kept_as(narrow.name))
-    return Types(
+        expert_weight = _stored_width(workload.expert_weights or kept_experts or _stored_type(narrow.name))
+    return ServingTypes(
         recipe=recipe,
         weight=weight,
         wide=Figure(2.0, Place(recipe.wide, path="16 bits")),
@@ -192,12 +192,12 @@ def _peaks(case: ServingCase, recipe: Recipe, key: str) -> tuple[float, float]:
 
 def _unsupported_type(case: ServingCase, recipe: Recipe, key: str) -> CostModelError:
     sentence = f"{case.accelerator.name} cannot multiply in {recipe.name}"
-    able = [name for name in case.stack.precisions if _multiplies(case, _recipe(case, name))]
+    able = [name for name in case.stack.precisions if _accelerator_can_multiply(case, _recipe(case, name))]
     hint = f"it and {case.stack.name} have {', '.join(able)}: --set {key}={able[0]}" if able else f"take another {key}"
     return fail("D016", sentence, case.place(key, *ACCELERATOR), hint)
 
 
-def _multiplies(case: ServingCase, recipe: Recipe) -> bool:
+def _accelerator_can_multiply(case: ServingCase, recipe: Recipe) -> bool:
     """Whether the accelerator has peaks and fits for both types of a recipe."""
     chip, fits = case.accelerator, case.efficiency.matmul
     rates = getattr(chip.peak, recipe.type), getattr(chip.peak, recipe.wide)
@@ -205,28 +205,28 @@ def _multiplies(case: ServingCase, recipe: Recipe) -> bool:
     return None not in rates and of_family and _fit_of(case, recipe) is not None and recipe.wide in fits
 
 
-def _kept_as(precision: str) -> str:
+def _stored_type(precision: str) -> str:
     """The type in which weights are stored for products in this precision."""
     return _WEIGHTS_OF.get(precision, precision)
 
 
-def _width(kept: str) -> Number:
+def _stored_width(kept: str) -> Number:
     """Bytes per stored weight, with its share of the scales."""
     if kept in _WHOLE:
         return Figure(_WHOLE[kept], Place(kept, path="bytes of an element"))
     if kept in _MIXES:
         most, more, share = _MIXES[kept]
         with term("weights"):
-            return mixed_weight_bytes(1.0, 1.0 - share, _width(most), _width(more))
+            return mixed_weight_bytes(1.0, 1.0 - share, _stored_width(most), _stored_width(more))
     with term("weights"):
         return scaled_element_bytes(*_KNOWN[kept])
 
 
-def _ends(kept: str) -> tuple[Number, Number]:
+def _table_width(kept: str) -> tuple[Number, Number]:
     """Bytes per weight of embedding and head: own types in GGUF, else 16 bits."""
     if not kept.startswith("q"):
-        return _width("bf16"), _width("bf16")
-    return _width(_MIXES[kept][0] if kept in _MIXES else kept), _width(kept if kept == "q8_0" else "q6_k")
+        return _stored_width("bf16"), _stored_width("bf16")
+    return _stored_width(_MIXES[kept][0] if kept in _MIXES else kept), _stored_width(kept if kept == "q8_0" else "q6_k")
 
 
 def narrow_parameters(model: Model, part: Shard) -> Number:
@@ -239,7 +239,7 @@ def narrow_parameters(model: Model, part: Shard) -> Number:
     return narrow
 
 
-def _partly_wide(model: Model, narrow: Number, wide: Number) -> Number:
+def _mean_linear_width(model: Model, narrow: Number, wide: Number) -> Number:
     """Mean bytes per element of the linear maps, if `wide` of their parameters stay in 16 bits."""
     with term("linear maps of the layers"):
         maps: Number = 0.0
@@ -278,7 +278,7 @@ def with_matmul_type(case: ServingCase, log: AssumptionLog) -> ServingCase:
     recipe = next((each for name, each in RECIPES.items() if name == kept), None)
     if "precision" in workload.model_fields_set or recipe is None or recipe.name == workload.precision:
         return case
-    if not multiplies(case, recipe):
+    if not can_multiply(case, recipe):
         origin = f"{case.stack.name} on {case.accelerator.name} has no products in {recipe.name} of the checkpoint"
         log.note("workload.precision", workload.precision, origin)
         return case
@@ -305,11 +305,11 @@ def needs_other_checkpoint(case: ServingCase) -> bool:
     if kept is None:
         return False
     recipe = next((each for name, each in RECIPES.items() if name == kept), None)
-    widened = workload.precision in ("bf16", "fp16") and (recipe is None or not multiplies(case, recipe))
+    widened = workload.precision in ("bf16", "fp16") and (recipe is None or not can_multiply(case, recipe))
     return (workload.weights or read or workload.precision) != kept or not (workload.precision == kept or widened)
 
 
-def multiplies(case: ServingCase, recipe: Recipe) -> bool:
+def can_multiply(case: ServingCase, recipe: Recipe) -> bool:
     """Whether the engine supports matrix products of a recipe, and the accelerator has a peak and a fit for them."""
     chip, fits = case.accelerator, case.efficiency
     if recipe.name not in case.stack.precisions or (recipe.families and chip.family not in recipe.families):

@@ -40,8 +40,14 @@ from costmodel.estimate.model.shards import (
     vision_parameters,
 )
 from costmodel.estimate.serving.element_types import narrow_parameters
-from costmodel.estimate.serving.expert_step import with_copies
-from costmodel.estimate.serving.kv_cache import admitted_cache, cache_block, compresses, rank_cache, token_cache
+from costmodel.estimate.serving.expert_step import bytes_with_copies
+from costmodel.estimate.serving.kv_cache import (
+    admitted_cache,
+    cache_block,
+    has_compressed_entries,
+    rank_cache,
+    token_cache,
+)
 from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, engine_defaults
 from costmodel.ground.equation import Number, term
@@ -60,7 +66,7 @@ def adapter_memory(inputs: ServingInputs, matrix: Matmul) -> Number:
     if adapters is None or matrix.name in _ALONE:
         return 0.0
     with term("adapters"):
-        each = _parameters(inputs, adapters.rank, matrix)
+        each = _adapter_matrix_parameters(inputs, adapters.rank, matrix)
         return adapters.count * (inputs.types.wide * each)
 
 
@@ -71,7 +77,7 @@ def adapter_time(inputs: ServingInputs, rows: Number, matrix: Matmul) -> Number:
         return 0.0
     columns, fit = matrix.split * matrix.n, types.fit_wide
     with term("adapters"):
-        read = experts_read(rows, 1.0, adapters.count) * _parameters(inputs, adapters.rank, matrix)
+        read = experts_read(rows, 1.0, adapters.count) * _adapter_matrix_parameters(inputs, adapters.rank, matrix)
         passed = rows * (columns + matrix.k)
         flop = matmul_flop(rows, adapters.rank, matrix.k) + matmul_flop(rows, columns, adapters.rank)
         launches = 2.0 * fit.start
@@ -88,7 +94,7 @@ def adapter_time(inputs: ServingInputs, rows: Number, matrix: Matmul) -> Number:
         )
 
 
-def _parameters(inputs: ServingInputs, rank: float, matrix: Matmul) -> Number:
+def _adapter_matrix_parameters(inputs: ServingInputs, rank: float, matrix: Matmul) -> Number:
     """Parameters of one adapter for a matrix; each of several fused maps has an inner matrix."""
     dense = [kind.dense for kind in inputs.model.layers if kind.dense is not None]
     maps = FUSED.get(matrix.name, 1.0)
@@ -118,24 +124,24 @@ class EngineMemoryUse:
     per_token: Number = 0.0
 
     @property
-    def beside(self) -> Number:
+    def outside_pool(self) -> Number:
         """Bytes of everything except the KV-cache pool."""
         return self.weights + self.activations + self.runtime
 
     @property
-    def asked(self) -> Number:
+    def with_pool(self) -> Number:
         """Bytes of everything including the KV-cache pool."""
-        return self.beside + np.maximum(self.pool, 0.0)
+        return self.outside_pool + np.maximum(self.pool, 0.0)
 
     @property
     def allowed(self) -> Number:
         """Bytes that the engine may use, at least 1; less than the weights need if there is no room for a pool."""
-        return np.maximum(self.beside + self.pool, 1.0)
+        return np.maximum(self.outside_pool + self.pool, 1.0)
 
     @property
-    def least(self) -> Number:
+    def least_for_one_request(self) -> Number:
         """Bytes needed to serve one request of the greatest length."""
-        return self.beside + self.one_request
+        return self.outside_pool + self.one_request
 
 
 def stage_share(inputs: ServingInputs, layout: PlanColumns) -> Number:
@@ -153,13 +159,13 @@ def vocab_rows(inputs: ServingInputs, tp: Number) -> Number:
 def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> tuple[Number, Number]:
     """Weight bytes of one layer on one rank: those that every step reads, and the routed experts."""
     part = shard_of(inputs.model, layout, kind)
-    maps = map_weights(inputs, part)
+    maps = dense_layer_weights(inputs, part)
     if inputs.case.scenario.workload.adapters is not None:
         for matrix in layer_matmuls(inputs.model, part):
             maps = maps + adapter_memory(inputs, matrix)
     if kind.experts is None:
         return maps, 0.0
-    routed = with_copies(inputs, layout, kind.experts, inputs.types.expert_weight * part.routed_parameters)
+    routed = bytes_with_copies(inputs, layout, kind.experts, inputs.types.expert_weight * part.routed_parameters)
     return maps, routed if inputs.host_experts is None else inputs.host_experts.kept * routed
 
 
@@ -174,7 +180,7 @@ def host_expert_memory(inputs: ServingInputs, layout: PlanColumns) -> Number:
     return total
 
 
-def map_weights(inputs: ServingInputs, part: Shard) -> Number:
+def dense_layer_weights(inputs: ServingInputs, part: Shard) -> Number:
     """Weight bytes of one layer on one rank, without adapters and routed experts."""
     narrow = narrow_parameters(inputs.model, part)
     return mixed_weight_bytes(part.parameters, narrow, inputs.types.weight, inputs.types.wide)
@@ -227,7 +233,7 @@ def memory_use(inputs: ServingInputs, layout: PlanColumns) -> EngineMemoryUse:
         activations = activation_peak(inputs.sequences, model.vocab, engine.memory.logit, layer)
     runtime = np.where(layout.ranks > 1, engine.memory.group_context, engine.memory.context) + graph_memory(inputs)
     fraction, pool, activations = _pool(inputs, layout, total, weights, activations, runtime)
-    return _held(inputs, layout, EngineMemoryUse(total, fraction, weights, activations, runtime, pool))
+    return _with_capacities(inputs, layout, EngineMemoryUse(total, fraction, weights, activations, runtime, pool))
 
 
 def graph_memory(inputs: ServingInputs) -> Number:
@@ -238,7 +244,7 @@ def graph_memory(inputs: ServingInputs) -> Number:
     if each is None:
         return engine.memory.graphs
     kinds = inputs.model.layers
-    if any(compresses(kind) for kind in kinds):
+    if any(has_compressed_entries(kind) for kind in kinds):
         return engine.memory.graphs + each.compressed
     size = each.experts if any(kind.experts is not None for kind in kinds) else each.dense
     with term("captured graphs"):
@@ -286,7 +292,7 @@ def _pool(
     return share_of_free, pool, left
 
 
-def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> EngineMemoryUse:
+def _with_capacities(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> EngineMemoryUse:
     """The memory use, with how many requests and tokens the KV-cache pools of a replica can store."""
     load, block, stages = inputs.load, cache_block(inputs, layout), stage_share(inputs, layout)
     pool = np.maximum(use.pool, 0.0)
@@ -325,7 +331,7 @@ def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> E
 def memory_columns(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> dict[str, Number]:
     """Result columns for memory, capacity, bandwidth bound and start time."""
     with term("least"):
-        least = memory.least
+        least = memory.least_for_one_request
     with term("allowed"):
         allowed = memory.allowed
     return {
@@ -334,7 +340,7 @@ def memory_columns(inputs: ServingInputs, layout: PlanColumns, memory: EngineMem
         "kv_bytes_per_token": memory.per_token,
         "concurrency_worst": memory.requests_worst,
         "concurrency_steady": memory.requests_steady,
-        "memory_peak": memory.asked,
+        "memory_peak": memory.with_pool,
         "memory_share": share(least, allowed),
         "bandwidth_bound": bandwidth_bound(inputs, layout),
         "start_time": start_time(inputs, layout, memory),
@@ -362,14 +368,14 @@ def start_time(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryU
     return engine_start_time(start.fixed, memory.weights, start_rate(inputs), layers, start.layer, sizes, start.graph)
 
 
-def read_per_rank(inputs: ServingInputs, layout: PlanColumns) -> Number:
+def weights_read_per_token(inputs: ServingInputs, layout: PlanColumns) -> Number:
     """Weight bytes that each rank reads per token: all layers, the selected routed experts, and the head."""
     types = inputs.types
     read: Number = 0.0
     for kind in inputs.model.layers:
         part = shard_of(inputs.model, layout, kind)
         with term("weights of a layer"):
-            held = map_weights(inputs, part)
+            held = dense_layer_weights(inputs, part)
             if kind.experts is not None:
                 chosen = share(kind.experts.top_k, kind.experts.count)
                 held = held + chosen * (types.expert_weight * part.routed_parameters)
@@ -381,6 +387,6 @@ def read_per_rank(inputs: ServingInputs, layout: PlanColumns) -> Number:
 def bandwidth_bound(inputs: ServingInputs, layout: PlanColumns) -> Number:
     """Upper bound on one user's tokens per second by memory bandwidth; each read yields all accepted draft tokens."""
     with term("weights that a token reads"):
-        read = layout.tp * read_per_rank(inputs, layout)
+        read = layout.tp * weights_read_per_token(inputs, layout)
     rate = fastest_user_rate(read, layout.tp, inputs.memory_bandwidth)
     return rate if inputs.load.verified == 1 else inputs.load.accepted * rate

@@ -48,13 +48,13 @@ from costmodel.estimate.model.shards import (
 )
 from costmodel.estimate.serving.element_types import WIDE
 from costmodel.estimate.serving.engine_memory import adapter_time, largest_captured, vocab_rows
-from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
+from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, runs_in_halves
 from costmodel.estimate.serving.kv_cache import (
+    dcp_latent_time,
+    dcp_prompt_time,
+    dcp_query_time,
     decode_attention,
-    latent_time,
     prompt_attention,
-    prompt_exchange,
-    row_time,
 )
 from costmodel.estimate.serving.plan_columns import PlanColumns, engine_group, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -80,7 +80,7 @@ class Batch:
         return self.decodes if self.verified == 1 else self.verified * self.decodes
 
     @property
-    def prompted(self) -> bool:
+    def has_prompts(self) -> bool:
         """Whether any of the steps carries prompts."""
         return is_any(self.tokens)
 
@@ -90,7 +90,7 @@ class Batch:
         return self.queries + self.tokens
 
     @property
-    def drawn(self) -> Number:
+    def sampled_rows(self) -> Number:
         """Number of rows that sample a token: one per query and per prompt."""
         return self.queries + self.prompts
 
@@ -108,7 +108,7 @@ def whole_budget(layout: PlanColumns) -> PlanColumns:
     return replace(layout, budget=np.asarray(step_budget(layout))) if layout.grouped else layout
 
 
-def prompt_piece(inputs: ServingInputs, layout: PlanColumns) -> Number:
+def prompt_chunk(inputs: ServingInputs, layout: PlanColumns) -> Number:
     """Tokens of one prompt in a step (its chunk)."""
     return np.minimum(inputs.load.computed, layout.budget)
 
@@ -136,13 +136,13 @@ class AttentionGroups:
                 busiest = np.minimum(self.piece, tokens)
         return np.where(self.count > 1, np.maximum(np.minimum(busiest, self.budget), even), tokens)
 
-    def pieces(self, prompts: Number) -> Number:
+    def prompt_chunks(self, prompts: Number) -> Number:
         """Number of prompt chunks in a step that has any, from the mean over all steps."""
         if self.wait is None:
             return prompts_of_a_step_with_any(prompts)
         return prompts_gathered(prompts, self.count, self.wait)
 
-    def waited(self, prompts: Number, sequences: Number) -> Number:
+    def steps_waited(self, prompts: Number, sequences: Number) -> Number:
         """Number of steps that a prompt waits for prompts of other groups."""
         if self.wait is None:
             return 0.0
@@ -159,7 +159,7 @@ def groups_of(inputs: ServingInputs, layout: PlanColumns) -> AttentionGroups | N
     """The attention groups of plans; None if no plan has several."""
     if not layout.grouped:
         return None
-    return AttentionGroups(layout.dp_attention, prompt_piece(inputs, layout), layout.budget, inputs.engine.prompt_wait)
+    return AttentionGroups(layout.dp_attention, prompt_chunk(inputs, layout), layout.budget, inputs.engine.prompt_wait)
 
 
 def busiest_group(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> Batch:
@@ -169,7 +169,7 @@ def busiest_group(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> B
         return batch
     with term("busiest group"):
         own = replace(batch, decodes=groups.sequences(batch.decodes))
-        if not batch.prompted:
+        if not batch.has_prompts:
             return own
         tokens = groups.tokens(batch.tokens)
         return replace(own, tokens=tokens, prompts=tokens / inputs.load.computed)
@@ -189,13 +189,13 @@ class Launches:
     prompts: Number | None = None  # of one with
     captured: Number = np.inf  # sequences of a step up to which a graph is replayed
 
-    def of_decode(self, sequences: Number) -> Number | None:
+    def decode_launch_time(self, sequences: Number) -> Number | None:
         """Host time of a step with so many sequences of an attention group, without prompts."""
-        if self.prompts is None or not self.beyond(sequences):
+        if self.prompts is None or not self.is_beyond_graphs(sequences):
             return self.decode
         return np.where(np.asarray(sequences) > self.captured, self.prompts, 0.0)
 
-    def beyond(self, sequences: Number) -> bool:
+    def is_beyond_graphs(self, sequences: Number) -> bool:
         """Whether graphs are replayed, but none was captured for so many sequences of an attention group."""
         graphs = self.decode is None and self.prompts is not None
         return graphs and bool(np.any(np.asarray(sequences) > self.captured))
@@ -206,7 +206,7 @@ def launches_of(inputs: ServingInputs, layout: PlanColumns) -> Launches:
     engine, launch, kinds = inputs.engine, inputs.engine.launch, inputs.model.layers
     if launch is None or (engine.graphs and launch.prompts is None):
         return Launches()
-    both = halved(inputs, layout)
+    both = runs_in_halves(inputs, layout)
     with term("launches"):
         times = 1.0 if both is None else np.where(both, 2.0, 1.0)
         layers, each = layer_count(inputs.model), launch.prompts
@@ -274,33 +274,33 @@ def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepT
 
     Attention groups wait for the busiest of them.
     """
-    found = _step_time(inputs, layout, batch)
+    found = _step_time_of_batch(inputs, layout, batch)
     return found if layout.time_factor is None else found.times(layout.time_factor)
 
 
-def _step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
+def _step_time_of_batch(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
     """Seconds of one step by term: rows, attention, head and host, for this batch."""
-    if batch.prompted and not inputs.engine.mixed:
+    if batch.has_prompts and not inputs.engine.mixed:
         alone = replace(batch, tokens=0.0, prompts=0.0)
-        return _step_time(inputs, layout, alone) + prompts_alone(inputs, layout, batch.tokens)
+        return _step_time_of_batch(inputs, layout, alone) + prompt_step_time(inputs, layout, batch.tokens)
     own = busiest_group(inputs, layout, batch)
-    total = rows_time(inputs, layout, batch.rows, own.rows, prompts=batch.prompted)
+    total = row_dependent_time(inputs, layout, batch.rows, own.rows, prompts=batch.has_prompts)
     total = total + decode_time(inputs, layout, own.decodes, batch.context)
-    if batch.prompted:
+    if batch.has_prompts:
         total = total + prompt_time(inputs, layout, own.tokens)
-    total = total + head_time(inputs, layout, own.drawn)
+    total = total + head_time(inputs, layout, own.sampled_rows)
     if layout.shares_context:
         total = total + context_time(inputs, layout, own.queries)
     host = host_time(inputs, batch.decodes)
     launches = launches_of(inputs, layout)
-    waited = launches.prompts if batch.prompted else launches.of_decode(own.decodes)
-    total = with_host(overlapped(inputs, layout, total), host, waited)
-    return total if inputs.draft is None else total + _drafted(inputs.draft, layout, batch)
+    waited = launches.prompts if batch.has_prompts else launches.decode_launch_time(own.decodes)
+    total = with_host(with_overlapped_halves(inputs, layout, total), host, waited)
+    return total if inputs.draft is None else total + _draft_time(inputs.draft, layout, batch)
 
 
-def overlapped(inputs: ServingInputs, layout: PlanColumns, step: StepTime) -> StepTime:
+def with_overlapped_halves(inputs: ServingInputs, layout: PlanColumns, step: StepTime) -> StepTime:
     """A step in which each half of the batch hides its all-to-all behind the other half's compute."""
-    both = halved(inputs, layout)
+    both = runs_in_halves(inputs, layout)
     if both is None:
         return step
     with term("other half"):
@@ -315,61 +315,67 @@ def with_host(device: StepTime, host: StepTime, launches: Number | None) -> Step
     return device + host
 
 
-def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
+def _draft_time(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
     """Seconds that the draft model adds to a step: one pass per token of a chain, or per level of a tree."""
     own = replace(batch, verified=draft.load.verified)
     with term("draft"):
-        first = _step_time(draft, layout, own).total
-        later = _step_time(draft, layout, Batch(batch.decodes, batch.context, verified=draft.load.verified)).total
+        first = _step_time_of_batch(draft, layout, own).total
+        later = _step_time_of_batch(
+            draft, layout, Batch(batch.decodes, batch.context, verified=draft.load.verified)
+        ).total
     return StepTime(draft=first + (draft.load.passes - 1.0) * later)
 
 
-def prompt_step(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
-    """Time of a step with prefill only, for so many prompt tokens."""
-    return layout.longer(prompts_alone(inputs, layout, tokens).total)
+def prompt_step_seconds(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
+    """Seconds of a step with prefill only, for so many prompt tokens."""
+    return layout.longer(prompt_step_time(inputs, layout, tokens).total)
 
 
-def prompts_alone(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> StepTime:
+def prompt_step_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> StepTime:
     """A step with prefill only, by category."""
     batch = Batch(0.0, 0.0, tokens, tokens / inputs.load.computed)
     own = busiest_group(inputs, layout, batch)
-    beside = rows_time(inputs, layout, tokens, own.tokens, prompts=True) + prompt_time(inputs, layout, own.tokens)
-    device = overlapped(inputs, layout, beside + head_time(inputs, layout, own.prompts))
+    beside = row_dependent_time(inputs, layout, tokens, own.tokens, prompts=True) + prompt_time(
+        inputs, layout, own.tokens
+    )
+    device = with_overlapped_halves(inputs, layout, beside + head_time(inputs, layout, own.prompts))
     with term("host"):
         spent = StepTime(host=inputs.engine.step_host)
     total = with_host(device, spent, launches_of(inputs, layout).prompts)
     if inputs.draft is None:
         return total
     with term("draft"):
-        return total + StepTime(draft=prompts_alone(inputs.draft, layout, tokens).total)
+        return total + StepTime(draft=prompt_step_time(inputs.draft, layout, tokens).total)
 
 
-def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool) -> StepTime:
-    """Time of all parts of a step that depend on its rows: everything but attention and the head.
+def row_dependent_time(
+    inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool
+) -> StepTime:
+    """Seconds of all parts of a step that depend on its rows: everything except attention and the head.
 
-    own: those of the busiest attention group. Whether prompts are among them decides how tokens reach experts on many
-    domains.
+    own: rows of the busiest attention group
+    prompts: whether the rows include prompt tokens, which decides how tokens reach experts over many domains
     """
-    if (both := halved(inputs, layout)) is not None:
+    if (both := runs_in_halves(inputs, layout)) is not None:
         with term("halves of a batch"):
             halves = np.where(both, 2.0, 1.0)
             each, own = rows / halves, own / halves
-        return _rows_time(inputs, layout, each, own, prompts=prompts).times(halves)
-    return _rows_time(inputs, layout, rows, own, prompts=prompts)
+        return _layers_time(inputs, layout, each, own, prompts=prompts).times(halves)
+    return _layers_time(inputs, layout, rows, own, prompts=prompts)
 
 
-def _rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool) -> StepTime:
+def _layers_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool) -> StepTime:
     """Seconds of the weight matrices of all layers for this many token rows; `own` are those of one group."""
     tp = engine_group(inputs, layout, "tp", layout.tp)
     total = StepTime()
     for kind in inputs.model.layers:
         with term("layer"):
-            layer = _layer(inputs, layout, kind, tp, (rows, own), prompts=prompts)
+            layer = _layer_time(inputs, layout, kind, tp, (rows, own), prompts=prompts)
         total = total + layer.times(kind.count)
-    return total + _ends(inputs, layout, own)
+    return total + _lookup_and_sends(inputs, layout, own)
 
 
-def _layer(
+def _layer_time(
     inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, both: tuple[Number, Number], *, prompts: bool
 ) -> StepTime:
     """Seconds of one layer without attention; `both`: token rows of all groups, and of the busiest."""
@@ -378,7 +384,7 @@ def _layer(
     adapted = inputs.case.scenario.workload.adapters is not None
     for matrix in layer_matmuls(inputs.model, part):
         with term(matrix.name):
-            maps = maps + product(inputs, own, matrix, narrow=matrix.name not in WIDE)
+            maps = maps + matmul_seconds(inputs, own, matrix, narrow=matrix.name not in WIDE)
             maps = maps + adapter_time(inputs, own, matrix) if adapted else maps
     exchanged: Number = 0.0
     if kind.experts is not None:
@@ -386,21 +392,23 @@ def _layer(
         exchanged = expert_exchange(inputs, layout, kind.experts, rows, prompts=prompts)
     with term("tp all-reduce"):
         message = activation_message(own, inputs.model.hidden, inputs.types.wide)
-        reduced = reductions(layout, kind) * all_reduce(inputs, tp, message)
+        reduced = all_reduces_per_layer(layout, kind) * all_reduce(inputs, tp, message)
         if width := inner_all_reduce_width(kind):
             reduced = reduced + all_reduce(inputs, tp, activation_message(own, width, inputs.types.wide))
-    step = StepTime(matmul=maps, memory_bound=_passes(inputs, part, own), tp=reduced, ep=exchanged)
+    step = StepTime(matmul=maps, memory_bound=_memory_bound_seconds(inputs, part, own), tp=reduced, ep=exchanged)
     if not layout.shares_context or kind.attention is None:
         return step
     with term("decode context"):
-        shared = row_time(inputs, layout, part, own)
+        shared = dcp_query_time(inputs, layout, part, own)
     return replace(step, memory_bound=step.memory_bound + shared.passes, dcp=shared.exchange)
 
 
 def decode_time(inputs: ServingInputs, layout: PlanColumns, decodes: Number, context: Number) -> StepTime:
     """Decode attention over the KV cache, for the sequences of one attention group."""
     return StepTime(
-        attention=_attention(inputs, layout, lambda part: decode_attention(inputs, layout, part, decodes, context))
+        attention=_attention_seconds(
+            inputs, layout, lambda part: decode_attention(inputs, layout, part, decodes, context)
+        )
     )
 
 
@@ -414,15 +422,15 @@ def host_time(inputs: ServingInputs, decodes: Number) -> StepTime:
 def prompt_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> StepTime:
     """Prefill attention and vision tower, for the prompt tokens of one attention group."""
     with term("prompts"):
-        attention = _attention(inputs, layout, lambda part: prompt_attention(inputs, layout, part, tokens))
-    gathered = prompt_exchange(inputs, layout, tokens)
+        attention = _attention_seconds(inputs, layout, lambda part: prompt_attention(inputs, layout, part, tokens))
+    gathered = dcp_prompt_time(inputs, layout, tokens)
     if inputs.model.vision is None:
         return StepTime(attention=attention, dcp=gathered)
     seen = vision_time(inputs, layout, tokens)
     return StepTime(seen.matmul, attention + seen.attention, seen.memory_bound, dcp=gathered)
 
 
-def _attention(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[Shard], Number]) -> Number:
+def _attention_seconds(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[Shard], Number]) -> Number:
     """Seconds of attention in all layers, from the time of one layer of each kind."""
     total: Number = 0.0
     with term("attention"):
@@ -435,7 +443,7 @@ def _attention(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[S
 
 def context_time(inputs: ServingInputs, layout: PlanColumns, queries: Number) -> StepTime:
     """Time of dcp exchanges in latent attention, for the queries of one attention group."""
-    found = latent_time(inputs, layout, queries)
+    found = dcp_latent_time(inputs, layout, queries)
     return StepTime(memory_bound=found.passes, dcp=found.exchange)
 
 
@@ -443,14 +451,14 @@ def head_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepT
     """Time of the head for the rows of one attention group that sample a token: each sequence and each prompt."""
     with term("head"):
         table = Matmul("head", vocab_rows(inputs, layout.tp), inputs.model.hidden)
-        times = product(inputs, rows, table, narrow=False, kept=inputs.types.head)
+        times = matmul_seconds(inputs, rows, table, narrow=False, kept=inputs.types.head)
         for matrix in stream_head_matmuls(inputs.model, layout.tp):
-            times = times + product(inputs, rows, matrix, narrow=False)
+            times = times + matmul_seconds(inputs, rows, matrix, narrow=False)
         return StepTime(matmul=times)
 
 
-def reductions(layout: PlanColumns, kind: Layers) -> Number:
-    """All-reduces of a layer: after attention, and after the MLP.
+def all_reduces_per_layer(layout: PlanColumns, kind: Layers) -> Number:
+    """All-reduces of one layer: after attention, and after the MLP.
 
     Experts that serve several attention groups exchange tokens instead.
     """
@@ -479,7 +487,7 @@ def all_reduce(inputs: ServingInputs, tp: Group, message: Number) -> Number:
 def own_all_reduce_rows(inputs: ServingInputs, layout: PlanColumns) -> Number | None:
     """Rows of a step up to which the custom all-reduce is used; None if the engine has none, or no plan reduces.
 
-    Of a step in two halves those of both.
+    For a step in two halves: the rows of both halves.
     """
     most = inputs.engine.kernels.own_all_reduce
     if (
@@ -489,11 +497,11 @@ def own_all_reduce_rows(inputs: ServingInputs, layout: PlanColumns) -> Number | 
         or np.all((layout.tp == 1) | (layout.tp > inputs.domain))
     ):
         return None
-    both, rows = halved(inputs, layout), most / activation_message(1.0, inputs.model.hidden, inputs.types.wide)
+    both, rows = runs_in_halves(inputs, layout), most / activation_message(1.0, inputs.model.hidden, inputs.types.wide)
     return rows if both is None else np.where(both, 2.0, 1.0) * rows
 
 
-def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
+def _memory_bound_seconds(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
     """Seconds of memory-bound kernels of a layer: norms, residual additions, activation, rotary embedding."""
     kind, model, element = part.kind, inputs.model, inputs.types.wide
     calls = kind.norms + (1.0 if part.mixer is not None else 0.0) + (1.0 if part.dense is not None else 0.0)
@@ -515,7 +523,7 @@ def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
         return calls * inputs.engine.kernels.operation + moved
 
 
-def _ends(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
+def _lookup_and_sends(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
     """Seconds of the embedding lookup and of sends between pipeline stages for this many rows."""
     with term("embedding"):
         nbytes = embedding_traffic(rows, inputs.model.hidden, inputs.types.wide)
@@ -548,13 +556,13 @@ def vision_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> V
         seen = tokens / inputs.load.computed * images.count
         patches = images.tokens * tower.merge
         rows = seen * patches
-        maps = product(inputs, rows, patch_matmul(tower), narrow=False)
+        maps = matmul_seconds(inputs, rows, patch_matmul(tower), narrow=False)
         cores: Number = 0.0
         moved: Number = 0.0
         for kind in tower.layers:
             part = shard(model, kind, layout.tp)
             for matrix in layer_matmuls(model, part):
-                maps = maps + kind.count * product(inputs, rows, matrix, narrow=False)
+                maps = maps + kind.count * matmul_seconds(inputs, rows, matrix, narrow=False)
             nbytes = norm_traffic(
                 rows,
                 tower.hidden,
@@ -575,12 +583,14 @@ def vision_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> V
             moved = moved + kind.count * stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
         for own in tower.projectors:
             for matrix in projector_matmuls(inputs.model, own, layout.tp):
-                maps = maps + own.count * product(inputs, rows / tower.merge, matrix, narrow=False)
+                maps = maps + own.count * matmul_seconds(inputs, rows / tower.merge, matrix, narrow=False)
     return VisionTime(maps, cores, moved)
 
 
-def product(inputs: ServingInputs, rows: Number, matrix: Matmul, *, narrow: bool, kept: Number | None = None) -> Number:
-    """Seconds of multiplying `rows` rows by a weight matrix; `kept`: bytes per stored weight."""
+def matmul_seconds(
+    inputs: ServingInputs, rows: Number, matrix: Matmul, *, narrow: bool, kept: Number | None = None
+) -> Number:
+    """Seconds to multiply `rows` rows by a weight matrix; `kept`: bytes per stored weight."""
     types = inputs.types
     fit, peak = (types.fit, types.peak) if narrow else (types.fit_wide, types.peak_wide)
     weight = kept if kept is not None else types.weight if narrow else types.wide

@@ -15,7 +15,7 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.conversation_cache import cached_cost_apart
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.load import LEAST, cap_binds, loads_of, most_requests, under_cap
+from costmodel.estimate.serving.load import LEAST, cap_binds, loads_under_cap, most_requests, results_under_cap
 from costmodel.estimate.serving.measured_spreads import endless, with_beyond
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import (
@@ -54,7 +54,7 @@ SMALL_BUDGETS = (512.0, 2048.0)  # of replicas that do both, beside their own
 
 
 @record
-class ApartEvaluation:
+class DisaggregatedEvaluation:
     """Results of plans with separate prefill and decode, with their layouts, memory and rates."""
 
     prefill: PlanColumns
@@ -88,9 +88,9 @@ class ApartEvaluation:
         yield "S005", self.overloaded & ~full
 
 
-def evaluate_apart(
+def evaluate_pairs(
     inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, *, compared: bool = True
-) -> ApartEvaluation:
+) -> DisaggregatedEvaluation:
     """Memory, times, rates and cost of every pair of prefill and decode layouts under the scenario's load.
 
     compared: with replicas that do both, which takes longer than all else
@@ -100,11 +100,11 @@ def evaluate_apart(
         prefill, decode = with_straddling(inputs, prefill, decode)
     else:
         (prefill,), (decode,) = with_straddling(first, prefill), with_straddling(inputs, decode)
-    loads = loads_of(inputs)
+    loads = loads_under_cap(inputs)
     if loads is not None:
-        rated, looped = (evaluate_apart(each, prefill, decode, compared=compared) for each in loads)
+        rated, looped = (evaluate_pairs(each, prefill, decode, compared=compared) for each in loads)
         found = where_rows(cap_binds(inputs, looped.results), looped, rated)
-        return replace(found, results=under_cap(inputs, rated.results, looped.results))
+        return replace(found, results=results_under_cap(inputs, rated.results, looped.results))
     memories = memory_use(first, prefill), memory_use(inputs, decode)
     with term("prompt"):
         prompt = prompt_time(first, prefill)
@@ -117,7 +117,7 @@ def evaluate_apart(
     bound = np.maximum(np.minimum(cache, sequences), LEAST)
     held = {"concurrency_worst": memories[1].requests_worst}
     exact = InstancePairs(inputs, prefill, decode, prompt, transfer, ExactSteps(inputs, decode), bound, held)
-    quick = _quick(exact)
+    quick = _tabulated_pairs(exact)
     each = decode.replicas * quick.decoded(bound)
     by_cache = cache <= sequences
     passed = rate_of(prefill.replicas, prompt.full)
@@ -129,46 +129,48 @@ def evaluate_apart(
     )
     with term("saturation"):
         top = np.minimum(np.minimum(passed, transfer.most), decode.replicas * exact.decoded(bound))
-    rate, within = _rate(quick, top), quick.within(top)
+    rate, within = _served_rate(quick, top), quick.within(top)
     over = np.asarray(rate < (inputs.case.scenario.workload.rate or 0.0) * (1 - 1e-9))
     many = quick.in_flight(rate)
     step = ExactSteps(inputs, decode).breakdown(micro_batch(decode, many))
-    rates = ApartRates(rate, top, within, passed, each, *instances_needed(quick))
-    seen = _in_line(inputs, exact.seen(rate, many), rates)
+    rates = ApartRates(rate, top, within, passed, each, *instances_for_load(quick))
+    seen = _with_slot_wait(inputs, exact.seen(rate, many), rates)
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, seen, rates)
     columns["cost_per_mcached"] = cached_cost_apart(first, prefill, prompt.gamma)
     alike = compared and first is inputs
-    columns["disaggregation_gain"] = _gain(inputs, prefill, decode, within) if alike else np.nan
-    columns[OWN] = _chance(quick, top, columns)
+    columns["disaggregation_gain"] = _gain_over_colocated(inputs, prefill, decode, within) if alike else np.nan
+    columns[OWN] = _limits_chance(quick, top, columns)
     columns |= endless(columns, over)
     results = Costs(columns | columns_in_time(inputs, columns), len(decode))
-    return ApartEvaluation(prefill, decode, results, *memories, transfer, many, most, over)
+    return DisaggregatedEvaluation(prefill, decode, results, *memories, transfer, many, most, over)
 
 
-def _quick(exact: InstancePairs) -> InstancePairs:
+def _tabulated_pairs(exact: InstancePairs) -> InstancePairs:
     """The pairs with step times from a table and without trace, for fast searches."""
     with untraced():
         return exact.quick()
 
 
-def _gain(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, within: Number) -> Number:
+def _gain_over_colocated(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, within: Number) -> Number:
     """Rate within limits relative to colocated replicas on as many GPUs; infinite if those meet no limit."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return share(within, together(inputs, prefill, decode))
+        return share(within, colocated_rate(inputs, prefill, decode))
 
 
-def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Rows:
+def colocated_rate(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Rows:
     """Requests per second that the best colocated replicas on as many GPUs answer within limits.
 
     The layout is that of prefill or of decode, with its token budget or a smaller one, which shortens gaps.
     """
     with untraced(), np.errstate(all="ignore"):
         gpus = np.asarray(prefill.replicas * prefill.ranks + decode.replicas * decode.ranks, dtype=np.float64)
-        found = [np.floor(gpus / np.asarray(each.ranks)) * _of_one(inputs, each) for each in (prefill, decode)]
+        found = [
+            np.floor(gpus / np.asarray(each.ranks)) * _rate_of_one_replica(inputs, each) for each in (prefill, decode)
+        ]
     return np.asarray(np.maximum(found[0], found[1]))
 
 
-def _of_one(inputs: ServingInputs, layout: PlanColumns) -> Rows:
+def _rate_of_one_replica(inputs: ServingInputs, layout: PlanColumns) -> Rows:
     """Requests per second within limits of one replica that does both prefill and decode."""
     sizes = [np.asarray(getattr(layout, name)).view(np.ndarray) for name in (*cuts_of(layout), "budget")]
     first, which = distinct([*sizes, *numbered_factors(layout)])
@@ -181,7 +183,7 @@ def _of_one(inputs: ServingInputs, layout: PlanColumns) -> Rows:
     return np.asarray(best)[which]
 
 
-def _rate(pair: InstancePairs, top: Number) -> Number:
+def _served_rate(pair: InstancePairs, top: Number) -> Number:
     """Requests per second of a plan under the scenario's load, at most what it can answer."""
     workload = pair.inputs.case.scenario.workload
     if workload.rate is not None:
@@ -196,10 +198,10 @@ def _rate(pair: InstancePairs, top: Number) -> Number:
     return pair.greatest(top, busy)
 
 
-def _in_line(inputs: ServingInputs, seen: SeenApart, rates: ApartRates) -> SeenApart:
+def _with_slot_wait(inputs: ServingInputs, seen: SeenApart, rates: ApartRates) -> SeenApart:
     """Latencies with the wait of users for a free slot; unchanged if the load is a rate.
 
-    No one of them waits for longer than it takes to answer all once.
+    No user waits longer than it takes to answer all others once.
     """
     workload, full = inputs.case.scenario.workload, np.asarray(rates.load >= (1 - FULL) * rates.most)
     users = workload.concurrency or workload.users
@@ -215,7 +217,7 @@ def _in_line(inputs: ServingInputs, seen: SeenApart, rates: ApartRates) -> SeenA
     return replace(seen, ttft=ttft, ttft_p99=ttft_p99, latency=latency)
 
 
-def _chance(pair: InstancePairs, top: Number, columns: Mapping[str, Number]) -> Number:
+def _limits_chance(pair: InstancePairs, top: Number, columns: Mapping[str, Number]) -> Number:
     """Chance that a plan meets every limit; NaN if the scenario does not ask for it."""
     scenario = pair.inputs.case.scenario
     if not is_asked(pair.inputs):
@@ -242,27 +244,29 @@ _IDLE = 1e-3  # of what an instance answers: one that keeps the limits with less
 _SAME = 1e-9  # by which a rate may differ that is divided and multiplied again
 
 
-def instances_needed(pairs: InstancePairs) -> tuple[Number, Number]:
+def instances_for_load(pairs: InstancePairs) -> tuple[Number, Number]:
     """Prefill and decode instances that meet the limits at the wanted rate with the fewest accelerators.
 
-    Without end where no number keeps them; not a number where the load is no rate. The pairs are looked at often, so
-    they should be quick ones.
+    Infinite if no number meets the limits; NaN if the load is not a rate. The pairs are evaluated many times, so they
+    should have tabulated step times.
     """
     if pairs.inputs.case.scenario.workload.rate is None:
         return np.nan, np.nan
-    kinds, which = _kinds(pairs)
+    kinds, which = _distinct_pairs(pairs)
     with untraced(), np.errstate(all="ignore"):
-        rates = _rates(kinds)
+        rates = _rates_with_fewest_accelerators(kinds)
         prefill, decode = (replicas_for_load(pairs.inputs, each, KINDS) for each in rates)
         moved = _on_other_links(kinds, prefill, decode)
         if moved is not None:
             crossed, other = moved
-            rates = [np.where(crossed, *both) for both in zip(_rates(other), rates, strict=True)]
+            rates = [
+                np.where(crossed, *both) for both in zip(_rates_with_fewest_accelerators(other), rates, strict=True)
+            ]
     first, second = (replicas_for_load(pairs.inputs, each[which], KINDS) for each in rates)
     return first, second
 
 
-def _kinds(pairs: InstancePairs) -> tuple[InstancePairs, NDArray[np.intp]]:
+def _distinct_pairs(pairs: InstancePairs) -> tuple[InstancePairs, NDArray[np.intp]]:
     """The distinct pairs, ignoring instance counts, and the index of each row's pair among them."""
     halves = (pairs.prefill, pairs.decode)
     bursts = pairs.inputs.gaps != 1  # which many instances share
@@ -280,7 +284,7 @@ def _accelerators_of_both(prefill: PlanColumns, decode: PlanColumns) -> Rows:
     return np.asarray(prefill.replicas * prefill.ranks + decode.replicas * decode.ranks)
 
 
-def _rates(pairs: InstancePairs) -> list[Rows]:
+def _rates_with_fewest_accelerators(pairs: InstancePairs) -> list[Rows]:
     """Requests per second of a prefill and a decode instance, where both together need the fewest accelerators."""
     wanted = float(wanted_rate(pairs.inputs))
     links = pairs.transfer
@@ -320,7 +324,7 @@ def _rates(pairs: InstancePairs) -> list[Rows]:
 def _on_other_links(pairs: InstancePairs, first: Number, second: Number) -> tuple[Rows, InstancePairs] | None:
     """Plans whose number of instances changes the links in use, evaluated on those links."""
     prefill, decode = (
-        _with_replicas(layout, count) for layout, count in ((pairs.prefill, first), (pairs.decode, second))
+        _with_instances(layout, count) for layout, count in ((pairs.prefill, first), (pairs.decode, second))
     )
     now, then = _accelerators_of_both(pairs.prefill, pairs.decode), _accelerators_of_both(prefill, decode)
     domain = np.asarray(pairs.inputs.domain)
@@ -331,5 +335,5 @@ def _on_other_links(pairs: InstancePairs, first: Number, second: Number) -> tupl
     return crossed, replace(pairs, transfer=links)
 
 
-def _with_replicas(layout: PlanColumns, count: Number) -> PlanColumns:
+def _with_instances(layout: PlanColumns, count: Number) -> PlanColumns:
     return replace(layout, replicas=np.broadcast_to(np.asarray(count, dtype=np.float64), len(layout)))

@@ -16,12 +16,18 @@ from costmodel.equations.serving.engine_step import speculation_speedup
 from costmodel.equations.serving.serving_economics import output_cost, prompt_cost
 from costmodel.equations.serving.steady_state import interference_share
 from costmodel.estimate.machine.price import price_per_accelerator
-from costmodel.estimate.serving.closed_loop import OfflineBatch, closed_loop, in_line, offline_batch, offline_state
+from costmodel.estimate.serving.closed_loop import (
+    OfflineBatch,
+    closed_loop,
+    offline_batch,
+    offline_state,
+    with_slot_wait,
+)
 from costmodel.estimate.serving.conversation_cache import (
-    by_replicas,
     cached_cost,
     cached_prompt_tokens,
-    remembering,
+    results_by_cache_place,
+    results_with_prefix_cache,
     shared_tokens,
     with_conversation_hits,
 )
@@ -37,10 +43,10 @@ from costmodel.estimate.serving.load import (
     Engines,
     cap_binds,
     in_flight,
-    loads_of,
+    load_per_replica,
+    loads_under_cap,
     most_requests_held,
-    of_each,
-    under_cap,
+    results_under_cap,
     with_preemption,
 )
 from costmodel.estimate.serving.measured_spreads import endless
@@ -127,55 +133,59 @@ def evaluate(
 ) -> ServingEvaluation:
     """Memory, times, rates and cost of every plan under the scenario's load.
 
-    capacity: that of the plans' replicas, where several loads are evaluated
-    counted: whether replicas for conversations are counted by what turns find on so many, which takes longest; else by
-        what they find on the plan's own, which shows whether these are enough
+    capacity: of the plans' replicas, if several loads are evaluated
+    counted: whether replicas for conversations are counted with the cache hits on that many replicas, which is slow;
+        else with the cache hits on the plan's own replicas, which shows whether these are enough
     """
     (layout,) = with_straddling(inputs, layout)
-    loads = loads_of(inputs)
+    loads = loads_under_cap(inputs)
     if loads is not None:
         rated, looped = (evaluate(each, layout, counted=counted) for each in loads)
         found = where_rows(cap_binds(inputs, looped.results), looped, rated)
-        return replace(found, results=under_cap(inputs, rated.results, looped.results))
+        return replace(found, results=results_under_cap(inputs, rated.results, looped.results))
     if not inputs.depends_on_count and not inputs.beginnings:
-        return _evaluated(inputs, layout, capacity)
-    found = _by_replicas(inputs, layout, capacity)
+        return _evaluated_at_load(inputs, layout, capacity)
+    found = _evaluated_with_hits(inputs, layout, capacity)
     if inputs.case.scenario.workload.rate is None or not (counted and inputs.is_limited and inputs.depends_on_count):
         return found
-    return replace(found, results=replace(found.results, columns=found.results.columns | _needed(inputs, found)))
+    return replace(
+        found, results=replace(found.results, columns=found.results.columns | _replicas_with_hits(inputs, found))
+    )
 
 
 def under_limits(inputs: ServingInputs, known: ServingEvaluation, *, counted: bool = True) -> ServingEvaluation:
     """The evaluation of plans that are known under other limits: rates within limits, and what follows from them."""
     layout, bounded = known.layout, {limit.column for limit in stated_limits(inputs.case.scenario.limits)}
-    follows = inputs.depends_on_count or inputs.beginnings or loads_of(inputs) is not None
+    follows = inputs.depends_on_count or inputs.beginnings or loads_under_cap(inputs) is not None
     if follows or not bounded.isdisjoint(OF_RATE_WITHIN):
         return evaluate(inputs, layout, counted=counted)
     each = capacity_of(inputs, layout)
     within = each.kinds.of_plans(each.within_limits(inputs))
-    columns = {"rate_within_slo_per_s": layout.replicas * within, **_within(inputs, layout, within)}
+    columns = {"rate_within_slo_per_s": layout.replicas * within, **_columns_within_limits(inputs, layout, within)}
     return replace(known, results=replace(known.results, columns=known.results.columns | columns))
 
 
-def _by_replicas(
+def _evaluated_with_hits(
     inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None
 ) -> ServingEvaluation:
     """The evaluation where turns find the cached conversations or prefixes that so many replicas still have."""
     if inputs.beginnings:
-        return remembering(inputs, layout, _evaluated)
+        return results_with_prefix_cache(inputs, layout, _evaluated_at_load)
     if not np.any(inputs.load.history):
-        return _evaluated(inputs, layout, capacity)
-    return by_replicas(inputs, layout, _evaluated, lambda found, stays: _late(inputs, found, stays))
+        return _evaluated_at_load(inputs, layout, capacity)
+    return results_by_cache_place(
+        inputs, layout, _evaluated_at_load, lambda found, stays: _is_evicted_too_early(inputs, found, stays)
+    )
 
 
-def _needed(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, Number]:
+def _replicas_with_hits(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, Number]:
     """Replicas needed if cache hits depend on their number; infinite if a replica does not fit in memory."""
     layout, within = evaluation.layout, np.zeros(len(evaluation.layout))
     fits = evaluation.results.column("memory_share") <= 1
 
     def needed(places: Places, counts: Values) -> tuple[Values, NDArray[np.bool_]]:
         """For plans with these numbers of replicas: the replicas needed at their rate, and whether to look again."""
-        found = _by_replicas(inputs, replace(layout.at(places), replicas=counts)).results
+        found = _evaluated_with_hits(inputs, replace(layout.at(places), replicas=counts)).results
         each = found.column("rate_within_slo_per_s") / counts
         count = np.asarray(replicas_for_load(inputs, each))
         within[places] = np.where(count <= counts, each, within[places])
@@ -197,16 +207,16 @@ def _needed(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, N
         count = enough_replicas(np.where(fits, replicas_for_load(inputs, most), np.inf), needed)
     with term("by what turns find on so many"):
         replicas = np.maximum(replicas_for_load(inputs, within), count)
-    return _counted(inputs, replicas, layout)
+    return _fleet_columns(inputs, replicas, layout)
 
 
-def _counted(inputs: ServingInputs, replicas: Number, layout: PlanColumns) -> dict[str, Number]:
+def _fleet_columns(inputs: ServingInputs, replicas: Number, layout: PlanColumns) -> dict[str, Number]:
     """Result columns for the replicas that a load needs, with their accelerators and rent."""
     gpus = replicas * layout.ranks
     return {"replicas_needed": replicas, "gpus_needed": gpus, "rent_needed": rent_needed(inputs, gpus)}
 
 
-def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArray[np.bool_]:
+def _is_evicted_too_early(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArray[np.bool_]:
     """Mask of plans that evict a conversation's cache before its next turn; `stays`: the time for which it is kept."""
     thinking = float(inputs.case.scenario.workload.think_time or 0.0)
     latency = found.results.column("latency")
@@ -215,14 +225,14 @@ def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArra
     return np.asarray(found.results.column(stays) < back)
 
 
-def _evaluated(
+def _evaluated_at_load(
     inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None
 ) -> ServingEvaluation:
     """The results of every plan at the scenario's load: memory, steps, steady state and bounds."""
-    columns, quick, parts = _before_chance(inputs, layout, capacity)
+    columns, quick, parts = _results_before_chance(inputs, layout, capacity)
     columns[OWN] = chance_of_limits(quick, columns)
     memory, bounds, point, state, most = parts
-    over = _overloaded(inputs, layout, most)
+    over = _is_overloaded(inputs, layout, most)
     columns |= endless(columns, over)
     found = Costs(columns | columns_in_time(inputs, columns), len(layout))
     return ServingEvaluation(layout, found, memory, bounds, point, state, most, over)
@@ -231,11 +241,11 @@ def _evaluated(
 def chance_alone(inputs: ServingInputs, layout: PlanColumns) -> Number:
     """The chance of plans at a rate to meet every limit; a trace has its own steps, and not those of results."""
     with untraced():
-        columns, quick, _ = _before_chance(inputs, layout, None)
+        columns, quick, _ = _results_before_chance(inputs, layout, None)
     return chance_of_limits(quick, {name: leaf(value, name) for name, value in columns.items()})
 
 
-def _before_chance(
+def _results_before_chance(
     inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None
 ) -> tuple[dict[str, Number], Engines, tuple[EngineMemoryUse, Bounds, OperatingPoint, SteadyState, SteadyState]]:
     """The results of every plan ahead of its chance to meet limits, and what they follow from."""
@@ -251,12 +261,14 @@ def _before_chance(
         decode = exact.breakdown(micro_batch(layout, many))
     point = operating_point(inputs, layout, many, exact, decode.total)
     fixed = inputs.case.scenario.workload.at_once
-    crowded = inputs if fixed is None else with_preemption(inputs, bounds, of_each(inputs, layout, float(fixed)))
+    crowded = (
+        inputs if fixed is None else with_preemption(inputs, bounds, load_per_replica(inputs, layout, float(fixed)))
+    )
     batch = offline_batch(crowded, layout, point, exact)
-    state = _state(crowded, layout, point, (most.rate, bounds), batch)
-    columns = _times(inputs, layout, _of_tokens(exact, many, decode), state)
+    state = _steady_state(crowded, layout, point, (most.rate, bounds), batch)
+    columns = _latency_columns(inputs, layout, _decode_step_at_load(exact, many, decode), state)
     with term("worst gap"):
-        longest = worst_gap(inputs, layout, point, exact, most_requests_held(inputs, layout, bounds.slots))
+        longest = worst_gap(inputs, layout, point, exact, most_requests_held(inputs, layout, bounds.request_slots))
         columns["worst_gap"] = np.maximum(longest, state.tpot)
     columns["tpot_p99"] = token_p99(inputs, layout, point, exact, (state, columns["worst_gap"]))
     columns |= {
@@ -265,27 +277,27 @@ def _before_chance(
         "rate_within_slo_per_s": layout.replicas * within,
     }
     columns |= {"makespan": batch.makespan, "tail_share": batch.tail_share}
-    columns |= _within(inputs, layout, within) | memory_columns(inputs, layout, memory)
-    columns["prefix_residency"] = _residency(inputs, memory.tokens, state)
+    columns |= _columns_within_limits(inputs, layout, within) | memory_columns(inputs, layout, memory)
+    columns["prefix_residency"] = _prefix_residency(inputs, memory.tokens, state)
     columns |= host_columns(inputs, layout, memory, point.host, point.whole, state.rate)
-    columns |= _money(inputs, layout, point, state, batch) | dict.fromkeys(OF_HALVES, np.nan)
+    columns |= _cost_columns(inputs, layout, point, state, batch) | dict.fromkeys(OF_HALVES, np.nan)
     columns |= rent_columns(inputs, columns["gpus"], batch.makespan)
     columns["energy_per_token"] = energy_per_token(inputs, busy_share(inputs, columns), columns)
-    columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
+    columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _tpot)
     return columns, quick, (memory, bounds, point, state, most)
 
 
-def _of_tokens(exact: ExactSteps, many: Number, decode: StepTime) -> StepTime:
+def _decode_step_at_load(exact: ExactSteps, many: Number, decode: StepTime) -> StepTime:
     """The decode step at the plan's load; that of a single sequence if no more are in flight."""
     own = np.maximum(many / exact.layout.pp, 1.0)
     return decode if np.all(np.asarray(own) >= FEWEST) else exact.breakdown(own)
 
 
-def _time_per_token(inputs: ServingInputs, layout: PlanColumns) -> Number:
+def _tpot(inputs: ServingInputs, layout: PlanColumns) -> Number:
     return evaluate(inputs, layout).results.column("tpot")
 
 
-def _state(
+def _steady_state(
     inputs: ServingInputs,
     layout: PlanColumns,
     point: OperatingPoint,
@@ -297,26 +309,28 @@ def _state(
     if workload.rate is not None:
         with term("of a replica"):
             arriving = workload.rate / layout.replicas
-        return steady_state(inputs, point, np.minimum(arriving, most[0]), most[1].slots)
+        return steady_state(inputs, point, np.minimum(arriving, most[0]), most[1].request_slots)
     if workload.users is not None:
-        found = steady_state(inputs, point, replica_rate(inputs, point), most[1].slots)
-        return in_line(inputs, found, of_each(inputs, layout, float(workload.users)))
+        found = steady_state(inputs, point, replica_rate(inputs, point), most[1].request_slots)
+        return with_slot_wait(inputs, found, load_per_replica(inputs, layout, float(workload.users)))
     if workload.requests is not None:
         return offline_state(inputs, layout, point, batch)
     assert workload.concurrency is not None
-    users = of_each(inputs, layout, workload.concurrency)
+    users = load_per_replica(inputs, layout, workload.concurrency)
     return closed_loop(inputs, layout, point, users, most[1].admitted, burst=workload.traffic == "burst")
 
 
-def _overloaded(inputs: ServingInputs, layout: PlanColumns, most: SteadyState) -> NDArray[np.bool_]:
+def _is_overloaded(inputs: ServingInputs, layout: PlanColumns, most: SteadyState) -> NDArray[np.bool_]:
     """Plans that get more requests than they can answer; in a closed loop none."""
     arriving = inputs.case.scenario.workload.rate
     if arriving is None:
         return np.zeros(len(layout), dtype=bool)
-    return np.asarray(of_each(inputs, layout, arriving) > most.rate)
+    return np.asarray(load_per_replica(inputs, layout, arriving) > most.rate)
 
 
-def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: SteadyState) -> dict[str, Number]:
+def _latency_columns(
+    inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: SteadyState
+) -> dict[str, Number]:
     """Latencies of a request, time per token by category, and throughput of all replicas."""
     load = inputs.load
     rate = layout.replicas * state.rate
@@ -354,7 +368,7 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
     }
 
 
-def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[str, Number]:
+def _columns_within_limits(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[str, Number]:
     """Tokens and cost at the rate within limits, and the replicas that the load needs."""
     load, price = inputs.load, price_per_accelerator(inputs.case)
     with term("within limits"):
@@ -365,10 +379,10 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
         "tokens_per_gpu_within_limits": tokens / layout.ranks,
         "cost_within_limits": cost,
     }
-    return found | _counted(inputs, replicas_for_load(inputs, within), layout)
+    return found | _fleet_columns(inputs, replicas_for_load(inputs, within), layout)
 
 
-def _residency(inputs: ServingInputs, tokens: Number, state: SteadyState) -> Number:
+def _prefix_residency(inputs: ServingInputs, tokens: Number, state: SteadyState) -> Number:
     """Seconds that an unused prefix stays in the KV cache."""
     with term("new tokens"):
         added = inputs.load.computed + inputs.load.generated
@@ -376,12 +390,12 @@ def _residency(inputs: ServingInputs, tokens: Number, state: SteadyState) -> Num
         return residency_time(tokens, state.rate, added)
 
 
-def money_at_rate(inputs: ServingInputs, found: ServingEvaluation) -> dict[str, Number]:
+def cost_at_price(inputs: ServingInputs, found: ServingEvaluation) -> dict[str, Number]:
     """Rent per million tokens at the price of `inputs`, for an evaluation of the same load, a rate, at another one."""
-    return _money(inputs, found.layout, found.point, found.state, None)
+    return _cost_columns(inputs, found.layout, found.point, found.state, None)
 
 
-def _money(
+def _cost_columns(
     inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, state: SteadyState, batch: OfflineBatch | None
 ) -> dict[str, Number]:
     """Rent per million tokens at this load, with idle time; in a batch, with its tail."""

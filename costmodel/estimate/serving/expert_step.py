@@ -29,7 +29,7 @@ from costmodel.ground.equation import Number, term
 # Redundant copies of routed experts: their placement and their bytes.
 
 
-def placed(inputs: ServingInputs, layout: PlanColumns, experts: Experts) -> Number:
+def placed_experts_per_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts) -> Number:
     """Number of experts of a layer on the ep ranks, with redundant copies."""
     if not np.any(np.asarray(layout.redundant_experts)):
         return experts.count
@@ -37,15 +37,15 @@ def placed(inputs: ServingInputs, layout: PlanColumns, experts: Experts) -> Numb
         return placed_experts(experts.count, np.where(layout.ep > 1, layout.redundant_experts, 0.0))
 
 
-def with_copies(inputs: ServingInputs, layout: PlanColumns, experts: Experts, weights: Number) -> Number:
+def bytes_with_copies(inputs: ServingInputs, layout: PlanColumns, experts: Experts, weights: Number) -> Number:
     """Bytes of a rank's routed experts, with redundant copies."""
     if not np.any(np.asarray(layout.redundant_experts)):
         return weights
     with term("copies"):
-        return placed_weights(weights, experts.count, placed(inputs, layout, experts))
+        return placed_weights(weights, experts.count, placed_experts_per_layer(inputs, layout, experts))
 
 
-def unplaced(inputs: ServingInputs, *layouts: PlanColumns) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def wrong_redundant_experts(inputs: ServingInputs, *layouts: PlanColumns) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Masks of plans with redundant experts but without expert parallelism, by reason code."""
     if inputs.model.has_experts:
         copied = np.any([np.asarray(layout.redundant_experts > 0) for layout in layouts], axis=0)
@@ -66,7 +66,7 @@ def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, t
         rows = experts.top_k * tokens
         up, down = MlpFeed(experts, 1.0).matrices(hidden)
         flop = (matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k)) / ranks
-        read = experts_read(tokens, experts.top_k, placed(inputs, layout, experts))
+        read = experts_read(tokens, experts.top_k, placed_experts_per_layer(inputs, layout, experts))
         nbytes = expert_layer_bytes(read, rows, hidden, experts.ffn_hidden, types.expert_weight, types.wide)
         busiest = np.where(layout.ep > 1, inputs.imbalance, 1.0)
         kept = busiest if inputs.host_experts is None else busiest * inputs.host_experts.kept
@@ -81,10 +81,12 @@ def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, t
             CORNER,
             1.0,
         )
-        return own if inputs.host_experts is None else np.maximum(own, _on_host(inputs, ranks, nbytes, flop * ranks))
+        return (
+            own if inputs.host_experts is None else np.maximum(own, _host_seconds(inputs, ranks, nbytes, flop * ranks))
+        )
 
 
-def _on_host(inputs: ServingInputs, ranks: Number, nbytes: Number, flop: Number) -> Number:
+def _host_seconds(inputs: ServingInputs, ranks: Number, nbytes: Number, flop: Number) -> Number:
     """Time of the experts in host memory; `nbytes` and `flop` are of all experts of a layer on `ranks` ranks."""
     host = inputs.host_experts
     assert host is not None
@@ -93,7 +95,7 @@ def _on_host(inputs: ServingInputs, ranks: Number, nbytes: Number, flop: Number)
         return host_experts_time(host.share * nbytes, host.share * flop, part * host.bandwidth, part * host.rate)
 
 
-def dispatches(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:
+def is_dispatched(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:
     """Whether tokens go by all-to-all only to ranks with their experts: over many nodes, or inside one domain."""
     dispatch = inputs.engine.dispatch
     if dispatch is None:
@@ -102,19 +104,19 @@ def dispatches(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:
     held = (layout.ep == layout.stage_ranks) & (layout.dp_attention > 1)
     with term("nodes of experts"):
         nodes = np.maximum(ranks.domains, domains_filled(ranks.ranks, inputs.gathered_within))
-    return np.asarray(((nodes >= dispatch.from_domains) | _one_sided(inputs, ranks)) & held, dtype=bool)
+    return np.asarray(((nodes >= dispatch.from_domains) | _has_one_sided_exchange(inputs, ranks)) & held, dtype=bool)
 
 
-def _one_sided(inputs: ServingInputs, ranks: Group) -> NDArray[np.bool_]:
+def _has_one_sided_exchange(inputs: ServingInputs, ranks: Group) -> NDArray[np.bool_]:
     """Whether all ranks lie in one domain inside which the engine has an all-to-all of its own."""
     return np.asarray((ranks.domains == 1) & has_own_exchange(inputs), dtype=bool)
 
 
-def halved(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_] | None:
+def runs_in_halves(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_] | None:
     """Whether a step runs as two half batches that alternate compute and transfer; None if no plan does."""
     if inputs.engine.dispatch is None or not inputs.engine.dispatch.two_batches:
         return None
-    found = dispatches(inputs, layout)
+    found = is_dispatched(inputs, layout)
     return found if np.any(found) else None
 
 
@@ -125,7 +127,7 @@ def expert_transfers(
     if np.all(layout.dp_attention == 1):
         return
     ranks = engine_group(inputs, layout, "ep", layout.stage_ranks)
-    far = dispatches(inputs, layout)
+    far = is_dispatched(inputs, layout)
     near = np.where((layout.dp_attention > 1) & ~far, 1.0, 0.0)
     message = activation_message(tokens, expert_hidden(inputs.model.hidden, experts), inputs.types.wide)
     operations: tuple[tuple[str, Operation], ...] = (
@@ -136,14 +138,14 @@ def expert_transfers(
         for name, operation in operations:
             with term(name):
                 yield Transfer(ranks, operation, message, collective_time(inputs, message, ranks, operation), near)
-    near_by = far & _one_sided(inputs, ranks)
+    near_by = far & _has_one_sided_exchange(inputs, ranks)
     if np.any(near_by):
-        yield from _sent_once(inputs, layout, experts, tokens, ranks, near_by)
+        yield from _one_copy_transfers(inputs, layout, experts, tokens, ranks, near_by)
     if np.any(far & ~near_by):
-        yield from _dispatched(inputs, layout, experts, tokens, ranks, far & ~near_by, prompts=prompts)
+        yield from _dispatch_transfers(inputs, layout, experts, tokens, ranks, far & ~near_by, prompts=prompts)
 
 
-def _sent_once(
+def _one_copy_transfers(
     inputs: ServingInputs,
     layout: PlanColumns,
     experts: Experts,
@@ -167,7 +169,7 @@ def _sent_once(
             yield Transfer(ranks, "all_to_all", message, time, np.where(rows, 1.0, 0.0), carried)
 
 
-def _dispatched(
+def _dispatch_transfers(
     inputs: ServingInputs,
     layout: PlanColumns,
     experts: Experts,

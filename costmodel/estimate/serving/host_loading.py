@@ -30,11 +30,14 @@ BUSIEST = 0.999  # share of the link's time, for a wait that divides by the rest
 
 @record
 class HostLoading:
-    """Cache loads from the host for one request, averaged over requests with and without loads.
+    """Loads of cached tokens from the host for one request, averaged over requests with and without loads.
 
-    time: over the link. busy: the same, or what the other way carries if that is more. loads: share of requests that
-    load. exposed: of one that loads, behind which its prompt starts or ends. last: the same of a conversation's last
-    turn. variation: of what requests load.
+    time: seconds on the link
+    busy: seconds in which the link is busy with loads, or with stores if those take longer
+    loads: share of requests that load
+    exposed: seconds that a request which loads waits before its prompt starts or ends
+    last: the same seconds for a conversation's last turn
+    variation: standard deviation over mean of the loaded tokens
     """
 
     time: Number = 0.0
@@ -53,7 +56,7 @@ def cached_bytes(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> 
     return stage_share(inputs, layout) * rank_cache(inputs, layout, tokens)
 
 
-def loading(inputs: ServingInputs, layout: PlanColumns, each_token: Number) -> HostLoading:
+def host_loading(inputs: ServingInputs, layout: PlanColumns, each_token: Number) -> HostLoading:
     """The cache loads of requests; `each_token` is the time of a computed prompt token."""
     load, pool = inputs.load, inputs.host_pool
     if pool is None or not is_any(load.loaded):
@@ -73,7 +76,7 @@ def loading(inputs: ServingInputs, layout: PlanColumns, each_token: Number) -> H
     return HostLoading(time, np.maximum(time, stored), loads, exposed, last, history_variation(turns, load.returning))
 
 
-def loading_time(found: HostLoading, rate: Number) -> tuple[Number, Number]:
+def loading_delay(found: HostLoading, rate: Number) -> tuple[Number, Number]:
     """Delay of the first token by cache loads at a rate: the mean, and for one request in a hundred."""
     with term("link to the host"):
         busy = np.minimum(rate * found.time, BUSIEST)
@@ -102,7 +105,7 @@ def host_bytes(inputs: ServingInputs, memory: EngineMemoryUse) -> Number:
         return (pool.stated.size or 0.0) if ratio is None else ratio * np.maximum(memory.pool, 0.0)
 
 
-def in_reach(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Number:
+def tokens_on_device_and_host(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Number:
     """Tokens that a replica's devices and hosts can cache together."""
     pool = inputs.host_pool
     if pool is None:
@@ -122,8 +125,8 @@ def host_columns(
         time = layout.longer(link_time(cached_bytes(inputs, layout, returned), pool.rate, 1.0))
         again = returned * whole
     with np.errstate(divide="ignore", invalid="ignore"):
-        exposed, _ = loading_time(found, rate)
-        reached = in_reach(inputs, layout, memory)
+        exposed, _ = loading_delay(found, rate)
+        reached = tokens_on_device_and_host(inputs, layout, memory)
         return {
             "host_residency": residency_time(reached, rate, load.computed + load.generated),
             "host_hit": share(load.loaded, load.prompt),

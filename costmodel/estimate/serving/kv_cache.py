@@ -105,46 +105,48 @@ def admitted_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) 
     for kind in inputs.model.layers:
         if kind.heads is not None:
             total = total + kind.count * admitted_layer(inputs, layout, kind, request)
-    if inputs.engine.memory.definition == "share-of-total" and any(compresses(kind) for kind in inputs.model.layers):
-        total = _packed_cache(inputs, layout, request)
+    if inputs.engine.memory.definition == "share-of-total" and any(
+        has_compressed_entries(kind) for kind in inputs.model.layers
+    ):
+        total = _reserved_with_entries(inputs, layout, request)
     return total if inputs.draft is None else total + admitted_cache(inputs.draft, layout, request)
 
 
-def compresses(kind: Layers) -> bool:
+def has_compressed_entries(kind: Layers) -> bool:
     """Whether a layer caches compressed entries of several tokens beside its window."""
     return kind.compressed is not None and kind.compressed.entries is not None
 
 
-def _packed_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) -> Number:
+def _reserved_with_entries(inputs: ServingInputs, layout: PlanColumns, request: Number) -> Number:
     """Bytes reserved for a request with compressed entries, where windows and uncompressed tokens fill equal blocks."""
     kinds = [kind for kind in inputs.model.layers if kind.compressed is not None]
     runs = {kind.compressed.entries.rate: kind for kind in kinds if kind.compressed and kind.compressed.entries}
-    most = max(sum(kind.count for kind in kinds if _entry_rate(kind) == rate) for rate in runs)
+    most = max(sum(kind.count for kind in kinds if _tokens_per_entry(kind) == rate) for rate in runs)
     with term("blocks of entries"):
         blocks: Number = block_tokens(own_tokens(layout, request), ENTRY_BLOCK) / ENTRY_BLOCK
-        page: Number = sum((kind.count * _page(inputs, kind) for kind in kinds), start=0.0)
+        page: Number = sum((kind.count * _entry_page_bytes(inputs, kind) for kind in kinds), start=0.0)
     with term("blocks of windows"):
         window = max(kind.compressed.window for kind in kinds if kind.compressed)
         groups = np.maximum(np.round(sum(kind.count for kind in kinds) / most), 1.0)  # that leave the fewest empty
-        blocks = blocks + groups * _in_flight(request, window, layout.budget, WINDOW_BLOCK)
+        blocks = blocks + groups * _window_blocks(request, window, layout.budget, WINDOW_BLOCK)
     with term("blocks of runs"):
         for rate, kind in runs.items():
             own = kind.compressed
             seen = rate * (own.entries.series if own and own.entries else 1.0)
-            blocks = blocks + _in_flight(request, seen, layout.budget, RUN_BLOCKS.get(rate, OTHER_RUNS))
+            blocks = blocks + _window_blocks(request, seen, layout.budget, RUN_BLOCKS.get(rate, OTHER_RUNS))
     return blocks * page
 
 
-def _in_flight(request: Number, window: Number, budget: Number, block: float) -> Number:
+def _window_blocks(request: Number, window: Number, budget: Number, block: float) -> Number:
     """Number of blocks that an engine reserves for a window and the tokens of a step."""
     return admitted_window_tokens(request, window, budget, block) / block
 
 
-def _entry_rate(kind: Layers) -> float:
+def _tokens_per_entry(kind: Layers) -> float:
     return kind.compressed.entries.rate if kind.compressed and kind.compressed.entries else 0.0
 
 
-def _page(inputs: ServingInputs, kind: Layers) -> Number:
+def _entry_page_bytes(inputs: ServingInputs, kind: Layers) -> Number:
     """Bytes of one cache block with compressed entries in one layer."""
     own = kind.compressed
     if own is None or own.entries is None:
@@ -218,10 +220,10 @@ def decode_attention(
             flop = absorbed_attention_flop(cached, inputs.load.verified, part.mixer.heads, *widths)
             rate = fit.absorbed_share * inputs.types.peak_wide
             reading = np.maximum(reading, attention_forward_time(flop, rate, 1.0))
-    return _calls(layout, part) * fit.start + reading
+    return _attention_calls(layout, part) * fit.start + reading
 
 
-def _calls(layout: PlanColumns, part: Shard) -> Number:
+def _attention_calls(layout: PlanColumns, part: Shard) -> Number:
     """Number of attention kernel calls per layer."""
     if not layout.shares_context or part.kind.latent is not None:
         return 1.0
@@ -241,10 +243,10 @@ def prompt_attention(inputs: ServingInputs, layout: PlanColumns, part: Shard, to
         return taken + prompt_attention(inputs, layout, replace(part, kind=kind, mixer=alone), tokens)
     prompts = tokens / load.computed
     flop = prompts * _prompt_flop(inputs, part, mixer)
-    nbytes = 2.0 * attention_cache_bytes(tokens, _heads(mixer), mixer.head_dim, inputs.types.wide)
+    nbytes = 2.0 * attention_cache_bytes(tokens, _cache_traffic_heads(mixer), mixer.head_dim, inputs.types.wide)
     moved = stream_time(nbytes, inputs.memory_bandwidth, fit.memory_share)
     rate = fit.forward_share * inputs.types.peak_wide
-    return _calls(layout, part) * fit.start + attention_forward_time(flop, rate, 1.0) + moved
+    return _attention_calls(layout, part) * fit.start + attention_forward_time(flop, rate, 1.0) + moved
 
 
 def _prompt_flop(inputs: ServingInputs, part: Shard, mixer: Mixer) -> Number:
@@ -263,7 +265,7 @@ def _prompt_flop(inputs: ServingInputs, part: Shard, mixer: Mixer) -> Number:
     return appended_attention_flop(load.computed, load.hit, mixer.heads, mixer.head_dim)
 
 
-def _heads(mixer: Mixer) -> Number:
+def _cache_traffic_heads(mixer: Mixer) -> Number:
     """Mean of query heads and key heads, by which cache traffic is counted."""
     with term("heads"):
         return (mixer.heads + mixer.kv_heads) / 2.0
@@ -277,21 +279,21 @@ _STATISTIC = 4.0  # bytes of the logarithm of a sum of softmax, in fp32
 
 @record
 class ContextTime:
-    """Seconds of dcp exchanges, and of memory passes for them; 0 without dcp."""
+    """Seconds of decode context parallelism (dcp): exchanges, and memory passes for them; 0 without dcp."""
 
     exchange: Number = 0.0
     passes: Number = 0.0
 
 
-def divides(layout: PlanColumns, value: Number) -> Number:
-    """The value for plans with decode context parallelism; 0 for others."""
+def with_dcp_only(layout: PlanColumns, value: Number) -> Number:
+    """The value for plans with decode context parallelism; 0 for other plans."""
     return np.where(layout.dcp > 1, value, 0.0)
 
 
-def row_transfers(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows: Number) -> Iterator[Transfer]:
+def dcp_query_transfers(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows: Number) -> Iterator[Transfer]:
     """Collectives of one attention layer with dcp, for the given number of queries of one attention group."""
-    ranks = _ranks(inputs, layout)
-    heads, query, result = _widths(layout, part)
+    ranks = _dcp_group(inputs, layout)
+    heads, query, result = _dcp_widths(layout, part)
     merged = inputs.engine.decode_context and inputs.engine.decode_context.merged
     operations: tuple[tuple[str, Operation, Number], ...] = (
         ("gather queries", "all_gather", activation_message(rows, heads * query, inputs.types.wide)),
@@ -301,36 +303,36 @@ def row_transfers(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows:
     for name, operation, message in operations:
         with term(name):
             time = collective_time(inputs, message, ranks, operation)
-            yield Transfer(ranks, operation, message, time, divides(layout, 1.0))
+            yield Transfer(ranks, operation, message, time, with_dcp_only(layout, 1.0))
 
 
-def row_time(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows: Number) -> ContextTime:
+def dcp_query_time(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows: Number) -> ContextTime:
     """Time of one layer's dcp collectives, with memory passes over queries and results."""
     exchange: Number = 0.0
-    for transfer in row_transfers(inputs, layout, part, rows):
-        exchange = exchange + divides(layout, transfer.time)
-    heads, query, result = _widths(layout, part)
+    for transfer in dcp_query_transfers(inputs, layout, part, rows):
+        exchange = exchange + with_dcp_only(layout, transfer.time)
+    heads, query, result = _dcp_widths(layout, part)
     calls = _COPIES if part.kind.latent is not None else _COPIES + _MERGE
     with term("partial results"):
         nbytes = partial_result_traffic(rows, heads, query, result, layout.dcp, inputs.types.wide)
         moved = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
-        passes = divides(layout, calls * inputs.engine.kernels.operation + moved)
+        passes = with_dcp_only(layout, calls * inputs.engine.kernels.operation + moved)
     return ContextTime(exchange, passes)
 
 
-def prompt_transfer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, tokens: Number) -> Transfer:
+def dcp_prompt_transfer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, tokens: Number) -> Transfer:
     """All-gather of earlier tokens in one latent attention layer with dcp, for the given number of prompt tokens."""
-    ranks, load = _ranks(inputs, layout), inputs.load
+    ranks, load = _dcp_group(inputs, layout), inputs.load
     with term("gather earlier tokens"):
         prompts, budget = tokens / load.computed, layout.budget
         cached = chunk_count(load.computed, budget) * load.hit
         earlier = prompts * (cached + reread_tokens(load.computed, budget))
         message = earlier * token_bytes(kind, cache_width(inputs))
         time = collective_time(inputs, message, ranks, "all_gather")
-    return Transfer(ranks, "all_gather", message, time, divides(layout, np.where(message > 0, 1.0, 0.0)))
+    return Transfer(ranks, "all_gather", message, time, with_dcp_only(layout, np.where(message > 0, 1.0, 0.0)))
 
 
-def latent_time(inputs: ServingInputs, layout: PlanColumns, queries: Number) -> ContextTime:
+def dcp_latent_time(inputs: ServingInputs, layout: PlanColumns, queries: Number) -> ContextTime:
     """Time of dcp in all latent attention layers for decode queries."""
     found = ContextTime()
     if not layout.shares_context:
@@ -339,29 +341,29 @@ def latent_time(inputs: ServingInputs, layout: PlanColumns, queries: Number) -> 
         if kind.latent is not None:
             with term("decode context"):
                 part = shard_of(inputs.model, layout, kind)
-                each = row_time(inputs, layout, part, queries)
+                each = dcp_query_time(inputs, layout, part, queries)
             found = ContextTime(found.exchange + kind.count * each.exchange, found.passes + kind.count * each.passes)
     return found
 
 
-def prompt_exchange(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
+def dcp_prompt_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
     """Time in which all latent attention layers gather earlier tokens for prompt tokens."""
     total: Number = 0.0
     if not layout.shares_context:
         return total
     for kind in inputs.model.layers:
         if kind.latent is not None:
-            transfer = prompt_transfer(inputs, layout, kind, tokens)
+            transfer = dcp_prompt_transfer(inputs, layout, kind, tokens)
             total = total + kind.count * np.where(transfer.count > 0, transfer.time, 0.0)
     return total
 
 
-def _ranks(inputs: ServingInputs, layout: PlanColumns) -> Group:
+def _dcp_group(inputs: ServingInputs, layout: PlanColumns) -> Group:
     """The dcp group: neighbours inside tp with the same KV heads."""
     return engine_group(inputs, layout, "dcp", layout.dcp)
 
 
-def _widths(layout: PlanColumns, part: Shard) -> tuple[Number, Number, Number]:
+def _dcp_widths(layout: PlanColumns, part: Shard) -> tuple[Number, Number, Number]:
     """Heads that a rank computes under decode context parallelism, and the widths of queries and results."""
     assert part.mixer is not None
     heads, latent = gathered_heads(part.mixer.heads, layout.dcp), part.kind.latent

@@ -58,10 +58,10 @@ class Bounds:
     @property
     def admitted(self) -> Column:
         """Number of requests that a replica admits, which then only wait for room in steps."""
-        return np.maximum(_at_most_requests(np.minimum(self.slots, self.link), self.unlike_prompts), LEAST)
+        return np.maximum(_at_most_requests(np.minimum(self.request_slots, self.link), self.unlike_prompts), LEAST)
 
     @property
-    def slots(self) -> Column:
+    def request_slots(self) -> Column:
         """Number of requests that a replica can store; others wait outside."""
         return np.maximum(_at_most_requests(np.minimum(self.cache, self.sequences), self.equal_prompts), LEAST)
 
@@ -82,7 +82,7 @@ def _at_most_requests(many: Column, most: Column | None) -> Column:
 
 
 def most_requests(inputs: ServingInputs) -> Number:
-    """Requests that an attention group can run at a time, by the engine's sequence limit."""
+    """Requests that an attention group can run at the same time, by the engine's sequence limit."""
     if inputs.load.samples == 1:
         return inputs.sequences
     with term("answers of a request"):
@@ -142,11 +142,11 @@ class Engines:
     def state(self, concurrency: Number) -> SteadyState:
         """Steady state with the given number of sequences in flight, where others wait for a slot."""
         point = self.point(concurrency)
-        return steady_state(self.inputs, point, replica_rate(self.inputs, point), self.bounds.slots)
+        return steady_state(self.inputs, point, replica_rate(self.inputs, point), self.bounds.request_slots)
 
     def worst_gap(self, concurrency: Number) -> Number:
         """Longest step with the given number of sequences in flight."""
-        return worst_gap(self.inputs, self.layout, self.point(concurrency), self.steps, self.bounds.slots)
+        return worst_gap(self.inputs, self.layout, self.point(concurrency), self.steps, self.bounds.request_slots)
 
     def rows(self, places: Places) -> Engines:
         """The engines of some of the plans."""
@@ -155,9 +155,9 @@ class Engines:
 
     def bare(self) -> Engines:
         """The engines with bare numbers of the requests, which arrays are multiplied by sooner."""
-        return replace(self, inputs=_without_places(self.inputs))
+        return replace(self, inputs=_bare_inputs(self.inputs))
 
-    def greatest(
+    def most_in_flight(
         self,
         over: Callable[[Engines, Column], Number],
         near: float = NEAR,
@@ -180,7 +180,7 @@ class Engines:
             return np.exp(last_within(excess(bare), least, high, some=some, near=near, points=points))
 
 
-def _without_places(inputs: ServingInputs) -> ServingInputs:
+def _bare_inputs(inputs: ServingInputs) -> ServingInputs:
     """Inputs with bare numbers of the requests, which arrays are multiplied by sooner than by figures with a place."""
     load = inputs.load
     if tracing() or type(load.prompt) is float:
@@ -189,7 +189,7 @@ def _without_places(inputs: ServingInputs) -> ServingInputs:
     return replace(inputs, load=replace(load, **numbers)) if numbers else inputs
 
 
-def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:
+def load_per_replica(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:
     """The load of one replica: the fleet's load divided by the number of replicas."""
     return np.asarray(amount / layout.replicas, dtype=np.float64)
 
@@ -200,7 +200,7 @@ OF_RATE_WITHIN = ("replicas_needed", "gpus_needed", "rent_needed", "rate_within_
                   "tokens_per_gpu_within_limits", "cost_within_limits")  # fmt: skip
 
 
-def loads_of(inputs: ServingInputs) -> tuple[ServingInputs, ServingInputs] | None:
+def loads_under_cap(inputs: ServingInputs) -> tuple[ServingInputs, ServingInputs] | None:
     """The two loads of a rate with a concurrency cap: the rate alone, and a closed loop; None for other loads."""
     scenario = inputs.case.scenario
     if scenario.workload.rate is None or scenario.workload.concurrency is None:
@@ -216,11 +216,11 @@ def cap_binds(inputs: ServingInputs, looped: Costs) -> NDArray[np.bool_]:
     return np.asarray(looped.column("requests_per_s") <= float(inputs.case.scenario.workload.rate or 0.0))
 
 
-def under_cap(inputs: ServingInputs, rated: Costs, looped: Costs) -> Costs:
-    """The results of a rate with a concurrency cap: those of the rate alone, or of the closed loop where it binds.
+def results_under_cap(inputs: ServingInputs, rated: Costs, looped: Costs) -> Costs:
+    """The results of a rate with a concurrency cap: those of the rate alone, or of the closed loop where the cap binds.
 
-    Times lie between those of the rate and, where these are shorter, of the loop, by how often as many as may be are in
-    flight. How many replicas a rate needs does not depend on the cap.
+    Times lie between those of the rate and, if these are shorter, of the loop, weighted by how often the cap is
+    reached. How many replicas a rate needs does not depend on the cap.
     """
     workload, binds = inputs.case.scenario.workload, cap_binds(inputs, looped)
     found, arriving, capped = where_rows(binds, looped, rated), rated.columns, looped.columns
@@ -243,7 +243,7 @@ def most_requests_held(inputs: ServingInputs, layout: PlanColumns, slots: Number
     """Requests on a replica: as many as it has slots, or all of a closed loop if these are fewer."""
     workload = inputs.case.scenario.workload
     there = workload.at_once if workload.users is None else workload.users
-    return slots if there is None else np.minimum(slots, np.ceil(of_each(inputs, layout, there)))
+    return slots if there is None else np.minimum(slots, np.ceil(load_per_replica(inputs, layout, there)))
 
 
 def in_flight(engines: Engines) -> Column:
@@ -252,9 +252,11 @@ def in_flight(engines: Engines) -> Column:
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
         rate = float(workload.rate)
-        return engines.greatest(lambda some, many: share(some.rate(many), of_each(inputs, some.layout, rate)))
+        return engines.most_in_flight(
+            lambda some, many: share(some.rate(many), load_per_replica(inputs, some.layout, rate))
+        )
     if workload.at_once is not None:
-        return _of_loop(engines, float(workload.at_once))
+        return _in_flight_in_loop(engines, float(workload.at_once))
     assert workload.users is not None
     users, thinking = float(workload.users), float(workload.think_time or 0.0)
 
@@ -262,18 +264,18 @@ def in_flight(engines: Engines) -> Column:
         """How full a replica is with so many sequences in flight; 1 is full."""
         state = some.state(many)
         answer = state.ttft + (inputs.load.longest_answer - 1.0) * state.tpot
-        return share(state.rate * (thinking + answer), of_each(inputs, some.layout, users))
+        return share(state.rate * (thinking + answer), load_per_replica(inputs, some.layout, users))
 
-    return engines.greatest(busy)
+    return engines.most_in_flight(busy)
 
 
-def _of_loop(engines: Engines, there: float) -> Column:
-    """Sequences in flight of a closed loop: all requests except those that wait behind blocking prompts.
+def _in_flight_in_loop(engines: Engines, there: float) -> Column:
+    """Sequences in flight in a closed loop: all requests except those that wait behind blocking prompts.
 
-    By Little's law as many wait as come in the time for which each of them does. Offline batches do not count them.
+    By Little's law, the number that waits is the rate times the wait of each. Offline batches do not count these.
     """
-    most = np.minimum(of_each(engines.inputs, engines.layout, there), engines.bounds.least)
-    if not _blocks(engines.inputs.load) or engines.inputs.case.scenario.workload.requests is not None:
+    most = np.minimum(load_per_replica(engines.inputs, engines.layout, there), engines.bounds.least)
+    if not _has_blocking_prompts(engines.inputs.load) or engines.inputs.case.scenario.workload.requests is not None:
         return most
 
     def present(some: Engines, many: Column) -> Number:
@@ -282,17 +284,17 @@ def _of_loop(engines: Engines, there: float) -> Column:
         rate = replica_rate(some.inputs, point)
         with term("in line"):
             waiting = rate * point.blocking.wait(rate, full_steps(some.inputs, point, rate)[1])
-        return share(many + waiting, of_each(some.inputs, some.layout, there))
+        return share(many + waiting, load_per_replica(some.inputs, some.layout, there))
 
-    return np.minimum(most, engines.greatest(present))
+    return np.minimum(most, engines.most_in_flight(present))
 
 
-def _blocks(load: Load) -> bool:
+def _has_blocking_prompts(load: Load) -> bool:
     """Whether a prompt may fit into a step alone but not with the sequences in flight."""
     return load.whole and load.prompt_spread > 0
 
 
-def with_link(engines: Engines) -> Bounds:
+def with_link_bound(engines: Engines) -> Bounds:
     """The bounds, with one for the host link over which cached conversations are loaded."""
     if not np.any(engines.inputs.load.loaded):
         return engines.bounds
@@ -302,12 +304,12 @@ def with_link(engines: Engines) -> Bounds:
         point = some.point(many)
         return replica_rate(some.inputs, point) * point.host.busy
 
-    return replace(engines.bounds, link=_until_full(engines, busy))
+    return replace(engines.bounds, link=_in_flight_at_full(engines, busy))
 
 
-def with_blocking(engines: Engines) -> Bounds:
+def with_blocking_bound(engines: Engines) -> Bounds:
     """The bounds, with one for prompts that block steps until answers end."""
-    if not _blocks(engines.inputs.load):
+    if not _has_blocking_prompts(engines.inputs.load):
         return engines.bounds
 
     def busy(some: Engines, many: Column) -> Number:
@@ -316,11 +318,11 @@ def with_blocking(engines: Engines) -> Bounds:
         rate = replica_rate(some.inputs, point)
         return full_steps(some.inputs, point, rate)[1] + point.blocking.busy_share(rate)
 
-    return replace(engines.bounds, unlike_prompts=_until_full(engines, busy))
+    return replace(engines.bounds, unlike_prompts=_in_flight_at_full(engines, busy))
 
 
-def _until_full(engines: Engines, busy: Callable[[Engines, Column], Number]) -> Column:
+def _in_flight_at_full(engines: Engines, busy: Callable[[Engines, Column], Number]) -> Column:
     """Sequences in flight at which `busy` reaches 1; infinite if it never does."""
     with untraced(), np.errstate(all="ignore"):
         over = np.asarray(busy(engines, engines.bounds.least)) > 1
-        return np.where(over, engines.greatest(busy), np.inf)
+        return np.where(over, engines.most_in_flight(busy), np.inf)

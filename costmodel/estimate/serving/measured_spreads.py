@@ -17,7 +17,7 @@ from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import combined_error, earlier_spread, residual_spread, slower_spread
 from costmodel.equations.serving.service_level import remaining_error
 from costmodel.estimate.serving.engine_step import prompt_time
-from costmodel.estimate.serving.expert_step import dispatches
+from costmodel.estimate.serving.expert_step import is_dispatched
 from costmodel.estimate.serving.plan_columns import PlanColumns, crosses_domains, engine_group
 from costmodel.estimate.serving.serving_inputs import ServingInputs, never_fitted
 from costmodel.estimate.shared.fit_ranges import error_outside, is_outside
@@ -250,7 +250,7 @@ def exchanges(
     own = inputs.kernels.all_reduce if inputs.engine.kernels.own_all_reduce else None
     yield "tp_exposed", own or inputs.collectives["all_reduce"], tp.ranks, np.asarray(tp.domains == 1)
     if layout.grouped:
-        gathered = np.asarray(experts.domains == 1) & ~dispatches(inputs, layout)
+        gathered = np.asarray(experts.domains == 1) & ~is_dispatched(inputs, layout)
         yield "ep_exposed", inputs.collectives["all_gather"], experts.ranks, gathered
 
 

@@ -46,7 +46,7 @@ from costmodel.estimate.serving.engine_step import (
     step_budget,
     step_time,
 )
-from costmodel.estimate.serving.host_loading import NOTHING, HostLoading, loading
+from costmodel.estimate.serving.host_loading import NOTHING, HostLoading, host_loading
 from costmodel.estimate.serving.plan_columns import PlanColumns, of_each_plan, shared_cuts
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, arrive_at_random
 from costmodel.ground.equation import Number, is_any, known_as, term, tracing
@@ -301,7 +301,9 @@ class ExactSteps:
     def launched(self, decodes: Number) -> Number:
         """Part of a step of so many sequences in which it waits for launches, as no graph was captured for them."""
         batch = self._batch(decodes)
-        if not launches_of(self.inputs, self.layout).beyond(busiest_group(self.inputs, self.layout, batch).decodes):
+        if not launches_of(self.inputs, self.layout).is_beyond_graphs(
+            busiest_group(self.inputs, self.layout, batch).decodes
+        ):
             return 0.0
         with term("decode"):
             return self._time(batch).host - self.layout.longer(host_time(self.inputs, batch.decodes).total)
@@ -373,7 +375,7 @@ def operating_point(
     gamma = known_as("gamma", of_a_token(inputs, layout, concurrency, carried, whole))
     work = request_work(known_as("beta", beta), load.steps, gamma, load.computed)
     servers = layout.replicas if inputs.case.scenario.assume.routing == "least-loaded" else 1.0
-    host = loading(inputs, layout, whole)
+    host = host_loading(inputs, layout, whole)
     with term("steps of a prompt"):
         rides = share(load.computed, carried)
     blocking = NO_BLOCKING
@@ -427,7 +429,7 @@ def _of_groups(
     with term("beside those of other groups"):
         beside = np.where(groups.count > 1, share(*tokens) * point.gamma, lone)
     with term("for prompts of other groups"):
-        waits = groups.waited(_pieces(inputs, groups, point.concurrency), point.concurrency) * point.decode
+        waits = groups.steps_waited(_pieces(inputs, groups, point.concurrency), point.concurrency) * point.decode
     return replace(point, groups=groups.count, beside=beside, lone=lone, gathering=waits)
 
 
@@ -445,7 +447,7 @@ def _carried(inputs: ServingInputs, layout: PlanColumns, groups: AttentionGroups
     if groups is None:
         return whole
     with term("pieces of prompts"):
-        together = groups.piece * groups.pieces(_pieces(inputs, groups, concurrency))
+        together = groups.piece * groups.prompt_chunks(_pieces(inputs, groups, concurrency))
     return np.where(groups.count > 1, together, whole)
 
 

@@ -14,10 +14,10 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving import BETWEEN_TOKENS, LOADS, Instances, ServingPlan
 from costmodel.estimate.machine.price import is_implausible_price
-from costmodel.estimate.serving.constraints import invalid, invalid_halves, without_effect
+from costmodel.estimate.serving.constraints import invalid, invalid_halves, unused_keys_of_plan
 from costmodel.estimate.serving.conversation_cache import with_conversation_hits
 from costmodel.estimate.serving.element_types import needs_other_checkpoint
-from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
+from costmodel.estimate.serving.evaluate_disaggregated import DisaggregatedEvaluation, evaluate_pairs
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.kv_cache import narrow_cache_without_gain
 from costmodel.estimate.serving.measured_spreads import (
@@ -147,7 +147,7 @@ OVERLOAD = frozenset({"S003", "S004", "S005"})  # more arrives than the plan ans
 REFUSALS = {**INVALID, **LIMITS}
 
 
-AnyEvaluation = ServingEvaluation | ApartEvaluation
+AnyEvaluation = ServingEvaluation | DisaggregatedEvaluation
 WITHOUT_ROOM = {  # results of a plan that does not fit
     *SIZES,
     *("replicas", "gpus", "nodes", "rent_per_month", "limits_chance"),
@@ -320,7 +320,7 @@ def evaluated(inputs: ServingInputs, *columns: PlanColumns, compared: bool = Tru
     if len(columns) == 1:
         return evaluate(inputs, columns[0], counted=compared)
     prefill, decode = columns
-    return evaluate_apart(routed(inputs, prefill), prefill, decode, compared=compared)
+    return evaluate_pairs(routed(inputs, prefill), prefill, decode, compared=compared)
 
 
 def evaluated_with_bands(
@@ -415,7 +415,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
     if inputs.case.scenario.workload.single_token:
         costs |= {name: np.nan for name in costs if name.removesuffix("_low").removesuffix("_high") in BETWEEN_TOKENS}
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
-    idle = () if refused else tuple(without_effect(inputs, columns, costs))
+    idle = () if refused else tuple(unused_keys_of_plan(inputs, columns, costs))
     counting = (*never_measured(inputs), *outside_assumptions(beyond))
     found = (*idle, *counting, *_timed(inputs), *assumed, *inputs.assumed, *assumed_headroom(inputs))
     stated = tuple(sorted(found, key=lambda item: item.value != WITHOUT_EFFECT))

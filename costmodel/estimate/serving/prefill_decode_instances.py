@@ -29,7 +29,7 @@ from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.machine.process_groups import collective_link_rate, interface_rate
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_columns
-from costmodel.estimate.serving.engine_step import StepTime, prompt_piece, prompt_step, step_budget
+from costmodel.estimate.serving.engine_step import StepTime, prompt_chunk, prompt_step_seconds, step_budget
 from costmodel.estimate.serving.host_loading import HOST_COLUMNS
 from costmodel.estimate.serving.kv_cache import sequence_cache
 from costmodel.estimate.serving.load import LEAST
@@ -121,17 +121,17 @@ def prompt_time(inputs: ServingInputs, layout: PlanColumns) -> PromptTime:
     """Time of a mean prompt on a prefill instance: alone, and in full steps among others."""
     plain, prompt = without_speculation(inputs), inputs.load.computed
     with term("one token"):
-        alpha = prompt_step(plain, layout, np.ones(len(layout)))
+        alpha = prompt_step_seconds(plain, layout, np.ones(len(layout)))
     with term("a prompt"):
-        chunk, budget = prompt_piece(inputs, layout), step_budget(layout)
-        gamma = time_slope(prompt_step(plain, layout, chunk), alpha, chunk, 1.0)
+        chunk, budget = prompt_chunk(inputs, layout), step_budget(layout)
+        gamma = time_slope(prompt_step_seconds(plain, layout, chunk), alpha, chunk, 1.0)
     steps = steps_with_prompt(inputs.load, layout.budget, 0.0)
     own = own_prompt_time(steps, alpha, gamma, prompt, 0.0)
     filled = gamma
     if layout.grouped:
         with term("prompts of all groups"):
             each = np.maximum(chunk, budget)
-            filled = time_slope(prompt_step(plain, layout, each), alpha, each, 1.0)
+            filled = time_slope(prompt_step_seconds(plain, layout, each), alpha, each, 1.0)
     held = filled_room(inputs.load, budget, layout.dp_attention)
     return PromptTime(alpha, gamma, prompt_service_time(prompt, filled, alpha, held), own, filled)
 

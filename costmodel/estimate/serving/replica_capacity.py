@@ -20,10 +20,18 @@ from costmodel.estimate.machine.collective_time import send_time
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.model.shards import stream_width
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
-from costmodel.estimate.serving.engine_step import all_reduce, own_sequences, reductions
+from costmodel.estimate.serving.engine_step import all_reduce, all_reduces_per_layer, own_sequences
 from costmodel.estimate.serving.expert_step import expert_transfers
-from costmodel.estimate.serving.kv_cache import prompt_transfer, row_transfers
-from costmodel.estimate.serving.load import LEAST, Column, Engines, bounds_of, of_each, with_blocking, with_link
+from costmodel.estimate.serving.kv_cache import dcp_prompt_transfer, dcp_query_transfers
+from costmodel.estimate.serving.load import (
+    LEAST,
+    Column,
+    Engines,
+    bounds_of,
+    load_per_replica,
+    with_blocking_bound,
+    with_link_bound,
+)
 from costmodel.estimate.serving.measured_spreads import with_beyond
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import (
@@ -73,7 +81,7 @@ def expected_load(quick: Engines) -> Column:
         return over_limits(expected, lambda name: result_at(some, many, state, name), len(some.layout))
 
     with untraced(), np.errstate(all="ignore"):
-        return quick.greatest(over) if expected else quick.bounds.least
+        return quick.most_in_flight(over) if expected else quick.bounds.least
 
 
 def rate_within_limits(quick: Engines, engines: Engines, many: Column) -> Number:
@@ -101,7 +109,7 @@ def _with_chance(quick: Engines, least: float, limits: list[Limit], most: Column
         chance = limits_chance(inputs, [some.layout], limits, named, room, partial(reached, loaded, table=table))
         return np.asarray(share(_odds(least), _odds(chance)))
 
-    return quick.greatest(over, NEAR_ENOUGH, FEW, most)
+    return quick.most_in_flight(over, NEAR_ENOUGH, FEW, most)
 
 
 def _odds(chance: Number) -> Number:
@@ -117,11 +125,11 @@ def chance_of_limits(quick: Engines, columns: Mapping[str, Number]) -> Number:
         return np.nan
     held, room = dict[str, Number](), None
     if workload.rate is not None:
-        held[ARRIVING] = of_each(quick.inputs, layout, float(workload.rate))
+        held[ARRIVING] = load_per_replica(quick.inputs, layout, float(workload.rate))
         with term("room"):
             room = share(columns["saturation_per_s"], workload.rate)
     elif workload.users is not None and workload.think_time:
-        held[USERS] = of_each(quick.inputs, layout, float(workload.users))
+        held[USERS] = load_per_replica(quick.inputs, layout, float(workload.users))
     reach = partial(reached, replace(quick, held=held))
     limits = stated_limits(scenario.limits)
     wider = with_beyond(quick.inputs, [layout], columns.__getitem__)
@@ -247,7 +255,7 @@ def _capacity(inputs: ServingInputs, kinds: ReplicaKinds) -> ReplicaCapacity:
     engines = Engines(inputs, each, exact, bounds)
     with untraced():
         quick = Engines(inputs, bare, step_table(inputs, bare), bounds)
-        bounds = with_link(replace(quick, bounds=with_blocking(quick)))
+        bounds = with_link_bound(replace(quick, bounds=with_blocking_bound(quick)))
         engines, quick = replace(engines, bounds=bounds), replace(quick, bounds=bounds)
     with term("saturation"):
         top = engines.point(bounds.least)
@@ -358,7 +366,7 @@ def _collectives_of(
     message = activation_message(own, inputs.model.hidden, inputs.types.wide)
     count: Number = 0.0
     for kind in inputs.model.layers:
-        count = count + kind.count * reductions(layout, kind)
+        count = count + kind.count * all_reduces_per_layer(layout, kind)
     talking = np.where(layout.tp > 1, count, 0.0)
     yield Transfer(tp, "all_reduce", message, all_reduce(inputs, tp, message), talking)
     yield from _dcp_collectives(inputs, layout, own, prompts=prompts)
@@ -385,8 +393,8 @@ def _dcp_collectives(
         layers = sum(kind.count for kind in kinds)
         for kind in kinds[:1]:
             part = shard_of(inputs.model, layout, kind)
-            found = row_transfers(inputs, layout, part, tokens)
+            found = dcp_query_transfers(inputs, layout, part, tokens)
             if prompts and kind.latent is not None:
-                found = iter((prompt_transfer(inputs, layout, kind, tokens),))
+                found = iter((dcp_prompt_transfer(inputs, layout, kind, tokens),))
             for each in found:
                 yield replace(each, count=layers * each.count)

@@ -24,9 +24,9 @@ from costmodel.equations.run.uncertainty import (
     term_error,
 )
 from costmodel.equations.serving.closed_loop import answer_time_of_users
-from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
+from costmodel.estimate.serving.evaluate_disaggregated import DisaggregatedEvaluation
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
-from costmodel.estimate.serving.load import loads_of
+from costmodel.estimate.serving.load import loads_under_cap
 from costmodel.estimate.serving.measured_spreads import (
     ENDLESS,
     ServingSpreads,
@@ -47,7 +47,7 @@ from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
 from costmodel.estimate.shared.results import Costs, number, stated_limits
 from costmodel.ground.equation import Number, is_any, term
 
-Evaluation = ServingEvaluation | ApartEvaluation
+Evaluation = ServingEvaluation | DisaggregatedEvaluation
 EndColumns = tuple[dict[str, Number], NDArray[np.bool_]]  # results, and which plans are overloaded
 ROUNDED = 1e-9  # of a figure that no factor on times moves
 _RARELY = 10.0  # times the time of an answer, from which on users come back at their own pace
@@ -68,7 +68,7 @@ def end_factors(inputs: ServingInputs) -> tuple[Number, Number]:
 
 def banded(inputs: ServingInputs, found: Evaluation, fast: EndColumns, slow: EndColumns) -> Costs:
     """Results with P10 and P90; `fast` and `slow` are of the plans with the factors of both ends."""
-    loads = loads_of(inputs)
+    loads = loads_under_cap(inputs)
     if loads is not None:
         rated, looped = (banded(each, found, fast, slow) for each in loads)
         arriving = float(inputs.case.scenario.workload.rate or 0.0)

@@ -27,7 +27,7 @@ from costmodel.equations.serving.offline_batch import longest_of_several
 from costmodel.equations.serving.queues import gap_variation
 from costmodel.estimate.machine.price import usual_power
 from costmodel.estimate.machine.process_groups import Machine, domain_of, interface_rate
-from costmodel.estimate.serving.element_types import Types, element_types, with_cache_type, with_matmul_type
+from costmodel.estimate.serving.element_types import ServingTypes, element_types, with_cache_type, with_matmul_type
 from costmodel.estimate.shared.assumptions import AssumptionLog, note_unseen, seen
 from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Number, term
@@ -269,7 +269,7 @@ class ServingInputs(Machine):
     case: ServingCase
     model: Model
     engine: Engine
-    types: Types
+    types: ServingTypes
     load: Load
     kernels: ServingFit
     experts: FusedExpertsFit | None

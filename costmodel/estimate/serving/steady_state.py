@@ -57,7 +57,7 @@ from costmodel.equations.serving.steady_state import (
     step_intercept,
     time_slope,
 )
-from costmodel.estimate.serving.host_loading import loading_time
+from costmodel.estimate.serving.host_loading import loading_delay
 from costmodel.estimate.serving.operating_point import (
     OperatingPoint,
     Steps,
@@ -139,7 +139,7 @@ def steady_state(
     held = SlotLine.none(token) if slots is None else slot_line(load, point, rate, slots, first.alone, token)
     ttft, p99 = point.gathered(*_with_line(first, held, point.fastest))
     if is_any(load.loaded):
-        later, latest = loading_time(point.host, rate)
+        later, latest = loading_delay(point.host, rate)
         ttft, p99 = ttft + later, p99 + latest
     with term("in flight"):
         flying = requests_in_flight(rate, load.steps, held.token)

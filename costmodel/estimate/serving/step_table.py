@@ -30,9 +30,9 @@ from costmodel.estimate.serving.engine_step import (
     launches_of,
     own_all_reduce_rows,
     prompt_time,
-    rows_time,
+    row_dependent_time,
 )
-from costmodel.estimate.serving.expert_step import dispatches, halved
+from costmodel.estimate.serving.expert_step import is_dispatched, runs_in_halves
 from costmodel.estimate.serving.load import LEAST, POINTS, Column, Engines
 from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.plan_columns import PlanColumns, cuts_of, distinct, longer
@@ -129,7 +129,7 @@ class StepTable:
     def launched(self, decodes: Number) -> Number:
         """Part of a step of so many sequences in which it waits for launches, as no graph was captured for them."""
         requests = self._sequences(decodes)
-        if not self.launches.beyond(self._busiest(requests)):
+        if not self.launches.is_beyond_graphs(self._busiest(requests)):
             return 0.0
         captured = replace(self, launches=replace(self.launches, captured=np.inf))
         return longer(self._decode(requests) - captured._decode(requests), self.time_factor)
@@ -144,7 +144,7 @@ class StepTable:
         time: Number = self.drawn.at(queries, own) + self.decoding.at(busiest)
         if self.halves is not None:
             time = time - self.halves[0].hidden(queries, own, self.head.at(own) + self.decoding.at(busiest))
-        time = self._with_host(time, decodes, self.launches.of_decode(busiest))
+        time = self._with_host(time, decodes, self.launches.decode_launch_time(busiest))
         return time if self.draft is None else time + self.passes * self.draft.decode(decodes)
 
     def _alone(self, tokens: Number) -> Number:
@@ -182,10 +182,10 @@ def _part_of_step(
     inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool, compute: bool
 ) -> StepTime:
     """Either the compute of a step, or its all-to-all of experts."""
-    step = rows_time(inputs, layout, rows, own, prompts=prompts)
+    step = row_dependent_time(inputs, layout, rows, own, prompts=prompts)
     if compute:
         return StepTime(matmul=step.compute)
-    return StepTime(ep=np.where(dispatches(inputs, layout), step.ep, 0.0))
+    return StepTime(ep=np.where(is_dispatched(inputs, layout), step.ep, 0.0))
 
 
 @record
@@ -235,13 +235,13 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     first, which = distinct([getattr(layout, name) for name in cuts_of(layout)])
     cuts, context, groups = layout.at(first), context_of(inputs), groups_of(inputs, layout)
     of = _Cuts(inputs, cuts, which, groups is not None)
-    head, plain = of.curves(head_time), of.of_rows(partial(rows_time, prompts=False))
+    head, plain = of.curves(head_time), of.of_rows(partial(row_dependent_time, prompts=False))
     latent = cuts.shares_context and any(kind.latent is not None for kind in inputs.model.layers)
     shared = of.curves(context_time) if latent else None
-    far = np.any(dispatches(inputs, cuts))
+    far = np.any(is_dispatched(inputs, cuts))
     table = StepTable(
         computed=inputs.load.computed,
-        prompted=of.of_rows(partial(rows_time, prompts=True)) if far else plain,
+        prompted=of.of_rows(partial(row_dependent_time, prompts=True)) if far else plain,
         head=head,
         drawn=plain.beside(head if shared is None else head + shared),
         decoding=of.line(lambda count: decode_time(inputs, cuts, count, context), 1.0),
@@ -252,7 +252,9 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
         samples=inputs.load.samples,
         passes=0.0 if inputs.draft is None else inputs.draft.load.passes,
         groups=groups,
-        halves=None if halved(inputs, cuts) is None else (of.other_half(prompts=False), of.other_half(prompts=True)),
+        halves=None
+        if runs_in_halves(inputs, cuts) is None
+        else (of.other_half(prompts=False), of.other_half(prompts=True)),
         shared=shared,
         launches=launches_of(inputs, layout),
         mixed_steps=inputs.engine.mixed,

@@ -14,10 +14,10 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.engine import Engine, EngineDispatch, EngineHostCache
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.serving import Lengths, Serving
-from costmodel.estimate.serving.element_types import multiplies, stored_types
+from costmodel.estimate.serving.element_types import can_multiply, stored_types
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
-from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
-from costmodel.estimate.serving.expert_step import dispatches
+from costmodel.estimate.serving.evaluate_disaggregated import DisaggregatedEvaluation
+from costmodel.estimate.serving.expert_step import is_dispatched
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, predict, with_benchmark
 from costmodel.estimate.serving.serving_inputs import check_hardware, inputs_of
@@ -248,7 +248,7 @@ def _job(planned: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, boun
         pool=_number(use.logged) / groups,
         requests=_number(use.requests_worst) / groups,
         bound=bound,
-        dispatched=bool(np.any(dispatches(inputs, layout))),
+        dispatched=bool(np.any(is_dispatched(inputs, layout))),
         narrow_experts=experts_of_checkpoint(case.model, case.model.name),
         widens=_widens(case),
         per_node=round(case.node.accelerators),
@@ -276,7 +276,7 @@ def _settled_types(case: ServingCase) -> Serving:
 def _widens(case: ServingCase) -> bool:
     """Whether engine and accelerator lack matrix products in the checkpoint's type."""
     recipe = RECIPES.get(types_of_checkpoint(case.model, case.model.name).precision or "")
-    return recipe is not None and not multiplies(case, recipe)
+    return recipe is not None and not can_multiply(case, recipe)
 
 
 # --- the longest request that a plan holds
@@ -323,7 +323,7 @@ def _tokens_held(planned: ServingAnswer) -> int:
 
 def kinds_of(evaluation: AnyEvaluation) -> list[tuple[PlanColumns, EngineMemoryUse]]:
     """The layout and memory of each kind of instance; prefill instances first, where they are separate."""
-    ahead = [(evaluation.prefill, evaluation.prefill_memory)] if isinstance(evaluation, ApartEvaluation) else []
+    ahead = [(evaluation.prefill, evaluation.prefill_memory)] if isinstance(evaluation, DisaggregatedEvaluation) else []
     return [*ahead, (evaluation.layout, evaluation.memory)]
 
 

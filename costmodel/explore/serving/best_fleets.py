@@ -161,7 +161,7 @@ def layouts_that_fit(inputs: ServingInputs, layout: PlanColumns, larger: float =
         return layout
     with np.errstate(all="ignore"):
         memory = memory_use(inputs, *with_straddling(inputs, layout))
-    layout = layout.at(np.broadcast_to(np.asarray(memory.least <= memory.allowed), (len(layout),)))
+    layout = layout.at(np.broadcast_to(np.asarray(memory.least_for_one_request <= memory.allowed), (len(layout),)))
     ranks = np.asarray(layout.ranks)
     return layout.at(ranks <= larger * np.min(ranks, initial=np.inf))
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS
-from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
-from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, chance_alone, evaluate, money_at_rate
+from costmodel.estimate.serving.evaluate_disaggregated import DisaggregatedEvaluation, evaluate_pairs
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, chance_alone, cost_at_price, evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, with_straddling
 from costmodel.estimate.serving.predict_serving import ServingAnswer, filled, halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.service_limits import OWN, asking_chance
@@ -56,11 +56,11 @@ def explain_at_prices(priced: Sequence[ServingInputs], *quantities: str) -> list
     return [[*trees_of(book, each, units, made).values()] for book, each in zip(books, origins, strict=True)]
 
 
-def _money_at_price(inputs: ServingInputs, found: ServingEvaluation | ApartEvaluation) -> Mapping[str, Number]:
+def _money_at_price(inputs: ServingInputs, found: ServingEvaluation | DisaggregatedEvaluation) -> Mapping[str, Number]:
     """The money of a traced evaluation at another price; all of a new one where it follows from more than a rate."""
-    if isinstance(found, ApartEvaluation) or not _is_of_rate(inputs):
+    if isinstance(found, DisaggregatedEvaluation) or not _is_of_rate(inputs):
         return _evaluated(asking_chance(inputs)).results.columns
-    return money_at_rate(inputs, found)
+    return cost_at_price(inputs, found)
 
 
 def explain_light(answer: ServingAnswer, *names: str) -> list[ExplainedFigure]:
@@ -95,13 +95,15 @@ def _is_of_rate(inputs: ServingInputs) -> bool:
     return alone and not inputs.depends_on_count and not inputs.beginnings
 
 
-def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluation:
+def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | DisaggregatedEvaluation:
     """Evaluates the scenario's own plan with tracing."""
     with trace():
         return _evaluated(asking_chance(inputs))
 
 
-def explain_all(inputs: ServingInputs, evaluation: ServingEvaluation | ApartEvaluation) -> dict[str, ExplainedFigure]:
+def explain_all(
+    inputs: ServingInputs, evaluation: ServingEvaluation | DisaggregatedEvaluation
+) -> dict[str, ExplainedFigure]:
     """How every result and every line of memory was computed; a figure that several use is one shared node."""
     with trace():
         results, use = _with_bands(inputs, evaluation), evaluation.memory
@@ -112,7 +114,7 @@ def explain_all(inputs: ServingInputs, evaluation: ServingEvaluation | ApartEval
     return trees_of(Book(inputs.case.trees, SERVING_COLUMNS, {}), origins | held, units)
 
 
-def _with_bands(inputs: ServingInputs, found: ServingEvaluation | ApartEvaluation) -> Costs:
+def _with_bands(inputs: ServingInputs, found: ServingEvaluation | DisaggregatedEvaluation) -> Costs:
     """The results of a traced evaluation with the ends of their bands, traced."""
     ends = []
     for name, factor in zip(("faster", "slower"), end_factors(inputs), strict=True):
@@ -122,7 +124,7 @@ def _with_bands(inputs: ServingInputs, found: ServingEvaluation | ApartEvaluatio
     return banded(inputs, found, *ends)
 
 
-def _evaluated(inputs: ServingInputs, time_factor: Any = None) -> ServingEvaluation | ApartEvaluation:
+def _evaluated(inputs: ServingInputs, time_factor: Any = None) -> ServingEvaluation | DisaggregatedEvaluation:
     """Evaluates the scenario's own plan; `time_factor` is set in the columns of the plan."""
     plan, _ = filled(inputs, own_plan(inputs))
     halves = halves_of(inputs, plan)
@@ -135,7 +137,7 @@ def _evaluated(inputs: ServingInputs, time_factor: Any = None) -> ServingEvaluat
         for layout, half, name in zip(halves, (plan.prefill, plan.decode), ("prefill", "decode"), strict=True)
     )
     prefill, decode = (replace(half, time_factor=time_factor) for half in (prefill, decode))
-    return evaluate_apart(routed(inputs, halves[0]), prefill, decode)
+    return evaluate_pairs(routed(inputs, halves[0]), prefill, decode)
 
 
 def _knowing(inputs: ServingInputs, layout: PlanColumns, plan: object, path: str) -> PlanColumns:

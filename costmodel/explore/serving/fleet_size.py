@@ -15,7 +15,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving import ServingPlan
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.machine.price import price_per_accelerator
-from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
+from costmodel.estimate.serving.evaluate_disaggregated import DisaggregatedEvaluation, evaluate_pairs
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, filled_with
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, routed_parts, unacceptable
@@ -119,7 +119,7 @@ def _new(layout: PlanColumns, known: PlanColumns | None) -> NDArray[np.intp]:
     return np.sort(first[first >= before]) - before
 
 
-def sized_apart(inputs: ServingInputs, found: list[ApartEvaluation]) -> Iterator[ApartEvaluation]:
+def sized_apart(inputs: ServingInputs, found: list[DisaggregatedEvaluation]) -> Iterator[DisaggregatedEvaluation]:
     """Disaggregated plans: as they are, with as few instances as the rate needs, or both."""
     fewest, eased = _wants_fewest(inputs)
     if not fewest:
@@ -129,7 +129,7 @@ def sized_apart(inputs: ServingInputs, found: list[ApartEvaluation]) -> Iterator
     halves = _needed_halves(inputs, found)
     for part in routed_parts(inputs, *halves) if len(halves[0]) else ():
         with np.errstate(all="ignore"):
-            yield evaluate_apart(*part)
+            yield evaluate_pairs(*part)
 
 
 def _wants_fewest(inputs: ServingInputs) -> tuple[bool, bool]:
@@ -165,7 +165,7 @@ def _rows_within_limits(inputs: ServingInputs, found: AnyEvaluation) -> NDArray[
     return good
 
 
-def _needed_halves(inputs: ServingInputs, found: list[ApartEvaluation]) -> tuple[PlanColumns, PlanColumns]:
+def _needed_halves(inputs: ServingInputs, found: list[DisaggregatedEvaluation]) -> tuple[PlanColumns, PlanColumns]:
     """Distinct pairs of layouts with the instances of each kind that the rate needs; others unchanged."""
     room, count = most_accelerators(inputs), len(SIZES)
     rows = []

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from costmodel.documents.schemas.results import SERVING_RESULTS
 from costmodel.documents.schemas.serving import LOADS as LOAD_KEYS
-from costmodel.estimate.serving.evaluate_disaggregated import evaluate_apart
+from costmodel.estimate.serving.evaluate_disaggregated import evaluate_pairs
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.measured_spreads import is_unmeasured
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -154,7 +154,7 @@ def _evaluate_plans(
     with np.errstate(all="ignore"):
         yield evaluate(inputs, layout, capacity)
         if len(halves[0]):
-            yield from (evaluate_apart(*part) for part in routed_parts(inputs, *halves))
+            yield from (evaluate_pairs(*part) for part in routed_parts(inputs, *halves))
 
 
 def _loads(

@@ -14,7 +14,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving import LOADS, ServingPlan
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.load import loads_of
+from costmodel.estimate.serving.load import loads_under_cap
 from costmodel.estimate.serving.measured_spreads import is_unmeasured
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, own_plan
 from costmodel.estimate.serving.replica_capacity import capacity_at_any_load
@@ -80,7 +80,7 @@ def _may_take_fewer(inputs: ServingInputs, most: float) -> bool:
     It is sooner known than the rate with that chance of each layout, and rises with the replicas.
     """
     safe, space = preferred_chance(inputs.case), inputs.case.scenario.search
-    shared = loads_of(inputs) is not None or inputs.depends_on_count or inputs.beginnings
+    shared = loads_under_cap(inputs) is not None or inputs.depends_on_count or inputs.beginnings
     if safe is None or shared or is_unmeasured(inputs) or (space is not None and space.disaggregated):
         return True
     layout = valid_layouts(inputs)[1]
@@ -267,7 +267,7 @@ def _recounted(case: LoadedScenario, settings: Sequence[str], other: ServingAnsw
     except CostModelError:
         return None
     layout, fits = other.evaluation.layout, other.costs["memory_share"] <= 1
-    capacity = capacity_at_any_load(inputs, layout) if fits and loads_of(inputs) is None else None
+    capacity = capacity_at_any_load(inputs, layout) if fits and loads_under_cap(inputs) is None else None
     if capacity is None or outside_any_fit(inputs, layout):
         return None
     within = capacity.kinds.of_plans(capacity.within_limits(inputs))

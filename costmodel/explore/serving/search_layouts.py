@@ -19,7 +19,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.results import SERVING_RESULTS, ResultColumn, machine_name
 from costmodel.documents.schemas.serving import LOADS
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
-from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
+from costmodel.estimate.serving.evaluate_disaggregated import DisaggregatedEvaluation, evaluate_pairs
 from costmodel.estimate.serving.evaluate_layouts import evaluate, under_limits
 from costmodel.estimate.serving.measured_spreads import is_unmeasured
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, distinct, rows_of, sizes_of
@@ -293,7 +293,7 @@ def _evaluated_plan(inputs: ServingInputs, plan: RankedPlan) -> AnyEvaluation:
         if len(halves) == 1:
             return evaluate(inputs, halves[0])
         (routed,) = routed_parts(inputs, *halves)
-        return evaluate_apart(*routed)
+        return evaluate_pairs(*routed)
 
 
 def _varies_load(inputs: ServingInputs, over: Sequence[Axis]) -> bool:
@@ -310,7 +310,7 @@ def _own_answer(inputs: ServingInputs, share: float | None, *, alone: bool) -> t
     own = None if plan is None else answer(inputs, plan, bands=False)
     if own is None or own.refused or lacks_figure(inputs, inputs.case.scenario.objective):
         return own, OwnPlan()
-    if share is not None and alone and _is_pruned(inputs) and not isinstance(own.evaluation, ApartEvaluation):
+    if share is not None and alone and _is_pruned(inputs) and not isinstance(own.evaluation, DisaggregatedEvaluation):
         return own, OwnPlan(layout=own.evaluation.layout.bare())
     demanded = _demanding_case(inputs, share)
     asked = asking_chance(inputs) if by_expected_rates(inputs) else demanded
@@ -485,7 +485,7 @@ def _evaluations(
         for start in range(0, len(halves[0]), ROWS):
             rows = slice(start, start + ROWS)
             with np.errstate(all="ignore"):
-                apart = [evaluate_apart(*each) for each in routed_parts(inputs, *(half.at(rows) for half in halves))]
+                apart = [evaluate_pairs(*each) for each in routed_parts(inputs, *(half.at(rows) for half in halves))]
             for pair in sized_apart(inputs, apart) if open_count else apart:
                 seen += len(pair.layout)
                 _keep_plans(keep, inputs, pair)
@@ -630,7 +630,7 @@ def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[
 def ranked_plan(evaluation: AnyEvaluation, row: int, codes: dict[str, Mask], variant: int = 0) -> RankedPlan:
     """A row of an evaluation as a plan."""
     sizes = sizes_of(evaluation.layout, row)
-    half = evaluation.prefill if isinstance(evaluation, ApartEvaluation) else None
+    half = evaluation.prefill if isinstance(evaluation, DisaggregatedEvaluation) else None
     prefill = None if half is None else sizes_of(half, row)
     broken = tuple(code for code, mask in codes.items() if mask[row])
     return RankedPlan(sizes, evaluation.results.row(row), broken, evaluation.binding(row), prefill, variant)
@@ -649,7 +649,7 @@ _SAME = 1e-9  # of a figure, by which it may differ
 
 def alike_without_ep(evaluation: AnyEvaluation) -> NDArray[np.bool_]:
     """Rows that gain nothing from their ep: one with less ep and equal other sizes has equal figures."""
-    halves = [evaluation.layout, *([evaluation.prefill] if isinstance(evaluation, ApartEvaluation) else [])]
+    halves = [evaluation.layout, *([evaluation.prefill] if isinstance(evaluation, DisaggregatedEvaluation) else [])]
     _, which = distinct([np.asarray(getattr(half, size)) for half in halves for size in SIZES if size != "ep"])
     order = np.lexsort((np.sum([half.ep for half in halves], axis=0), which))
     kinds, figures = which[order], [evaluation.results.column(name)[order] for name in _FIGURES]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS, ResultColumn, machine_name
-from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
+from costmodel.estimate.serving.evaluate_disaggregated import DisaggregatedEvaluation
 from costmodel.estimate.serving.operating_point import micro_batch
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replica_capacity import transfers
@@ -344,7 +344,7 @@ def _cache_split_sentence(answer: ServingAnswer) -> str:
 def _cache_transfer_lines(answer: ServingAnswer) -> list[Line]:
     """A line on the transfer of the KV cache from prefill to decode; empty without separate instances."""
     evaluation = answer.evaluation
-    if not isinstance(evaluation, ApartEvaluation):
+    if not isinstance(evaluation, DisaggregatedEvaluation):
         return []
     way, carried = evaluation.transfer, significant(one(evaluation.transfer.most))
     words = f"{show(one(way.nbytes), 'B')} a prompt, {show_time(one(way.time))}, {show_time(one(way.exposed))} exposed"

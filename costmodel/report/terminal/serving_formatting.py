@@ -14,7 +14,7 @@ from costmodel.documents.schemas.serving import BETWEEN_TOKENS, Serving
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.feed_forward_kinds import dense_inner_widths
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
+from costmodel.estimate.serving.evaluate_disaggregated import DisaggregatedEvaluation
 from costmodel.estimate.serving.operating_point import longer_than_a_step
 from costmodel.estimate.serving.predict_serving import REFUSALS, ServingAnswer, code_of
 from costmodel.estimate.serving.replicas_for_load import (
@@ -439,7 +439,7 @@ def _saturation_share_words(answer: ServingAnswer) -> str:
 def _instance_rates(answer: ServingAnswer) -> str:
     """Prefill and decode instances in words, with the highest rate of each kind."""
     evaluation, plan = answer.evaluation, answer.plan
-    assert isinstance(evaluation, ApartEvaluation)
+    assert isinstance(evaluation, DisaggregatedEvaluation)
     assert plan.prefill is not None
     assert plan.decode is not None
     prefill, cache, sequences, _ = evaluation.most[:, 0]

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.estimate.model.mixers.mixing_half import CacheKind
-from costmodel.estimate.serving.cache_breakdown import cache_by_kind, first_token, host_cache, logged_tokens
+from costmodel.estimate.serving.cache_breakdown import cache_by_kind, first_token_cache, host_cache, logged_tokens
 from costmodel.estimate.serving.engine_memory import graph_memory, host_expert_memory, start_rate
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.answer_summaries import one
@@ -39,7 +39,7 @@ def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> Memor
     ]
     fits, note = "M001" not in answer.broken, _memory_share_note(answer)
     note = note if fits else f"of {gib(one(use.allowed))} GiB that the engine may use: {note}"
-    short = f"  {room_words(one(use.asked), one(use.allowed))}   does not fit"
+    short = f"  {room_words(one(use.with_pool), one(use.allowed))}   does not fit"
     return MemoryLedger(
         _usable_memory_head(answer),
         ["fullest"],
@@ -172,7 +172,7 @@ def _window_cache_words(answer: ServingAnswer) -> str:
     """Cache per token inside the windows, if all layers have windows; else empty."""
     if any(kind.held[0] for kind in cache_by_kind(answer.inputs, answer.evaluation.layout)):
         return ""
-    added = [kind for kind in first_token(answer.inputs) if kind.held[0]]
+    added = [kind for kind in first_token_cache(answer.inputs) if kind.held[0]]
     return " and ".join(f"{show_memory(kind.held[0])} per token within the {kind.name}" for kind in added)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from costmodel.estimate.serving.evaluate_disaggregated import evaluate_apart
+from costmodel.estimate.serving.evaluate_disaggregated import evaluate_pairs
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from estimate.serving.cases import Figures, costs, inputs
 from estimate.serving.test_replicas_for_load import up
@@ -51,7 +51,7 @@ def test_no_fleet_of_fewer_gpus_keeps_the_limits(rate: int, limits: str) -> None
     most = first + second
     smaller = [pair for pair in itertools.product(range(1, most), repeat=2) if sum(pair) <= most]
     prompts, answers = (eights(counts) for counts in zip(*smaller, strict=True))
-    within = evaluate_apart(inputs(*settings), prompts, answers).results.column("rate_within_slo_per_s")
+    within = evaluate_pairs(inputs(*settings), prompts, answers).results.column("rate_within_slo_per_s")
     wanted = rate * (1.25 if limits == "limits={}" else 1.0)  # without limits at 80 % of saturation
     assert min(sum(pair) for pair, kept in zip(smaller, within, strict=True) if kept >= wanted * (1 - 1e-6)) == most
 

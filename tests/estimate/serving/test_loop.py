@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from costmodel.equations.serving.closed_loop import time_under_cap
 from costmodel.equations.serving.queues import waiting_probability
 from costmodel.equations.serving.steady_state import engine_utilisation, mean_step_time, request_work
-from costmodel.estimate.serving.closed_loop import LoopTimes, loop
+from costmodel.estimate.serving.closed_loop import LoopTimes, loop_times
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import predict
@@ -36,7 +36,7 @@ def predicted(engine: Engine, users: float) -> LoopTimes:
     alpha, beta, gamma = engine.base_time, engine.sequence_time, engine.prompt_token_time
     unused = (np.nan,) * 4
     point = OperatingPoint(users, *unused, alpha, beta, gamma, whole=gamma, work=np.nan)
-    return loop(load, plan, point, np.array([users]))
+    return loop_times(load, plan, point, np.array([users]))
 
 
 def rate(engine: Engine, users: float, found: LoopTimes) -> float:

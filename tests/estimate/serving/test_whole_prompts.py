@@ -9,7 +9,7 @@ import pytest
 from equations.serving.engine_simulation import Engine, serve, serve_loop
 
 from costmodel.equations.serving.steady_state import too_long_share, whole_prompt_concurrency, whole_prompt_slots
-from costmodel.estimate.serving.closed_loop import loop
+from costmodel.estimate.serving.closed_loop import loop_times
 from costmodel.estimate.serving.operating_point import OperatingPoint, least_budget
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 
@@ -96,7 +96,7 @@ def test_a_loop_of_equal_prompts(prompt: int, output: int, budget: int, users: i
     seen = serve_loop(engine, users, max(3000, 40 * users))
     plan = PlanColumns(**{name: np.ones(1) for name in SIZES} | {"budget": np.array([engine.token_budget])})
     point = OperatingPoint(users, *(np.nan,) * 4, *STEP, whole=STEP[2], work=np.nan)
-    found = loop(inputs_of(engine).load, plan, point, np.array([float(users)]))
+    found = loop_times(inputs_of(engine).load, plan, point, np.array([float(users)]))
     assert found.token[0] == pytest.approx(seen.tpot, rel=0.03)  # type: ignore[index]
     assert found.first[0] == pytest.approx(seen.ttft, rel=0.18)  # type: ignore[index]
 
@@ -152,7 +152,7 @@ def test_a_step_holds_no_part_of_a_prompt() -> None:
 def test_a_budget_just_over_the_prompt_holds_few_requests() -> None:
     asked = ("stack=trt-llm", "limits={}", "workload.prompt=8000", "workload.rate=0.5 /s", "plan.replicas=1")
     few, many = (predicted(*asked, f"stack.budget={budget}") for budget in (8007, 16_384))
-    assert float(few.evaluation.bounds.slots[0]) == float(whole_prompt_slots(8007.0, 8000.0)) == 8  # type: ignore[union-attr]
+    assert float(few.evaluation.bounds.request_slots[0]) == float(whole_prompt_slots(8007.0, 8000.0)) == 8  # type: ignore[union-attr]
     assert few.binding == "budget"
     assert few.costs["saturation_per_s"] < 0.6 * many.costs["saturation_per_s"]
 

@@ -27,7 +27,7 @@ def test_a_step_in_backward_keeps_the_gradients_of_the_largest_layer() -> None:
 
 def test_pages_take_what_is_over_and_no_more() -> None:
     whole, paged = (ask(job(in_backward=True, paged=lean)).evaluation for lean in (False, True))
-    usable = float(job().usable)
+    usable = float(job().usable_memory)
     states = sum(one(each) for each in (paged.ledger.line("pages", 0), paged.ledger.paged))
     held_back = one(whole.ledger.line("fragmentation", 0)) - one(paged.ledger.line("fragmentation", 0))
     assert held_back == pytest.approx(0.05 * states)  # torch's allocator has none of managed memory
@@ -60,4 +60,4 @@ def test_states_that_can_still_move_absorb_the_band() -> None:
     lean, plain = (ask(each).evaluation for each in asked)
     assert one(fit_chance(asked[1], plain.ledger)) < 0.01
     assert one(fit_chance(asked[0], lean.ledger)) > 0.5
-    assert lean.costs.row()["memory_peak_high"] < 1.1 * float(asked[0].usable)
+    assert lean.costs.row()["memory_peak_high"] < 1.1 * float(asked[0].usable_memory)

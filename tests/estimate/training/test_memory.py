@@ -244,8 +244,8 @@ def test_lines_sum_to_the_peak_of_the_worst_stage(stack: str, plan: dict[str, An
     peaks = [sum(one(ledger.line(name, stage)) for name in LINES) for stage in range(3)]
     assert peaks == pytest.approx([one(each) for each in ledger.peaks])
     assert row["memory_peak"] == pytest.approx(max(peaks))
-    assert row["memory_free"] == pytest.approx(given.inputs.usable - max(peaks))
-    assert row["memory_share"] == pytest.approx(max(peaks) / given.inputs.usable)
+    assert row["memory_free"] == pytest.approx(given.inputs.usable_memory - max(peaks))
+    assert row["memory_share"] == pytest.approx(max(peaks) / given.inputs.usable_memory)
     assert all(one(ledger.line(name, stage)) >= 0 for name in LINES for stage in range(3))
     assert set(ALLOCATED) < set(RESERVED) < set(LINES)
 

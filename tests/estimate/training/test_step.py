@@ -174,7 +174,7 @@ def test_products_in_a_narrow_type_slow_down_by_as_much_less() -> None:
 
     def narrow(**more: Any) -> float:
         asked = inputs(**{"node": "dgx-h100", "stack": "megatron-core", "workload": {"precision": "fp8"}, **more})
-        return float(asked.sustained_narrow / asked.slowest)
+        return float(asked.sustained_narrow / asked.slowest_device_slowdown)
 
     fit = read("efficiency", "h100-sxm").sustained
     assert narrow() == pytest.approx(fit.narrow * fit.factor)
@@ -185,7 +185,7 @@ def test_products_in_a_narrow_type_slow_down_by_as_much_less() -> None:
     posed = inputs(node="dgx-h100", stack="megatron-core", workload={"precision": "fp8"}).case
     faster = posed.efficiency.model_copy(update={"sustained": fit.model_copy(update={"factor": 1.05})})
     found = training_inputs(replace(posed, efficiency=faster))
-    assert float(found.sustained_narrow / found.slowest) == pytest.approx(fit.narrow * 1.05)
+    assert float(found.sustained_narrow / found.slowest_device_slowdown) == pytest.approx(fit.narrow * 1.05)
 
 
 def test_heads_of_odd_widths_have_no_tensor_cores() -> None:

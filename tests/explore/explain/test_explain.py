@@ -322,7 +322,8 @@ def test_the_peak_is_told_by_its_stages_and_the_lines_of_the_ledger() -> None:
 def test_memory_is_in_gib_and_traffic_is_not() -> None:
     """As `memory` and `estimate` say the one and `comm` the other; shares say what they are shares of."""
     row = answered("llama-3-70b-512").evaluation.costs.row()
-    peak, usable = (f"{gib(value, 4)} GiB" for value in (row["memory_peak"], number(asked("llama-3-70b-512").usable)))
+    figures = (row["memory_peak"], number(asked("llama-3-70b-512").usable_memory))
+    peak, usable = (f"{gib(value, 4)} GiB" for value in figures)
     for quantity, said in (
         ("memory_peak", [f"memory_peak {peak}"]),
         ("memory_share", [f"memory_share {row['memory_share'] * 100:.2f} %", f"  = {peak} / {usable}"]),

@@ -49,7 +49,7 @@ from costmodel.equations.serving.service_level import lognormal_percentile, norm
 from costmodel.equations.serving.steady_state import mixed_step_time
 from costmodel.estimate.serving.engine_step import step_budget, whole_budget
 from costmodel.estimate.serving.host_loading import loading_delay
-from costmodel.estimate.serving.load import load_per_replica
+from costmodel.estimate.serving.load import per_replica
 from costmodel.estimate.serving.operating_point import (
     OperatingPoint,
     Steps,
@@ -93,10 +93,8 @@ def closed_loop(
     tpot = load.per_token(found.token)
     first = inputs.engine.burst.share if burst else 0.0
     fronts = _front_times(inputs, layout)
-    ttft = (
-        first_token_time(inputs, point, first, fronts) if burst else _first_token_with_host(found.first, many, fronts)
-    )
-    p99 = _first_token_with_host(found.first_p99, many, fronts)
+    ttft = first_token_time(inputs, point, first, fronts) if burst else _with_host_time(found.first, many, fronts)
+    p99 = _with_host_time(found.first_p99, many, fronts)
     if burst:
         with term("last of the first wave"):
             p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)), fronts)
@@ -163,7 +161,7 @@ def _front_times(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, Nu
     return layout.longer(engine.burst.front), layout.longer(engine.host.sequence)
 
 
-def _first_token_with_host(first: Number, users: Number, fronts: tuple[Number, Number]) -> Number:
+def _with_host_time(first: Number, users: Number, fronts: tuple[Number, Number]) -> Number:
     """Time to first token, with host time for each request in flight."""
     with term("host"):
         return first + fronts[1] * users
@@ -279,9 +277,8 @@ def _met_by_prompt(load: Load, layout: PlanColumns, users: Number, answered: Num
         line = steps_in_line(load.computed, room, used, load.prompt_spread)
         own = room / layout.dp_attention
         ridden = steps_with_prompt(load, own, used)
-    return _MetByPrompt(
-        room, line, own, ridden, steps_of_a_request(line, ridden, _later_steps(load), _missed_steps(users))
-    )
+    steps = steps_of_a_request(line, ridden, _later_steps(load), _missed_steps(users))
+    return _MetByPrompt(room, line, own, ridden, steps)
 
 
 def _most_per_step(load: Load, layout: PlanColumns, users: Number, passed: _MetByPrompt | None) -> Number:
@@ -350,10 +347,8 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
             longest = np.minimum(
                 longest, np.maximum(context - load.prompt, load.output) * share(load.steps, load.output)
             )
-    at_once, drain = (
-        _prompt_seconds_at_once(load, layout, point, exact),
-        _batch_drain(inputs, layout, point, exact, longest),
-    )
+    at_once = _prompt_seconds_at_once(load, layout, point, exact)
+    drain = _batch_drain(inputs, layout, point, exact, longest)
     with term("tokens of the batch"):
         busiest = np.maximum(requests, 1.0)  # of fewer requests than replicas some replicas have one, others none
         together = np.maximum(together, 1.0)
@@ -547,4 +542,4 @@ def _first_token_in_waves(
 
 def _requests_of_replica(inputs: ServingInputs, layout: PlanColumns) -> Number | None:
     requests = inputs.case.scenario.workload.requests
-    return None if requests is None else load_per_replica(inputs, layout, float(requests))
+    return None if requests is None else per_replica(inputs, layout, float(requests))

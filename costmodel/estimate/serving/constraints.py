@@ -21,7 +21,7 @@ from costmodel.estimate.serving.evaluate_disaggregated import evaluate_pairs
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.expert_step import is_dispatched, placed_experts_per_layer, wrong_redundant_experts
 from costmodel.estimate.serving.host_loading import host_bytes
-from costmodel.estimate.serving.kv_cache import has_compressed_entries
+from costmodel.estimate.serving.kv_cache import has_entries
 from costmodel.estimate.serving.load import OF_CAP, loads_under_cap
 from costmodel.estimate.serving.operating_point import INVALID, longer_than_a_step
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -169,21 +169,14 @@ def unused_keys_of_plan(
     yield from unused_keys(inputs.case)
     stated = set(stated_leaves(inputs.case, _SECTIONS))
     known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
-    rules = (
-        *unused_serving_keys(inputs, columns),
-        *_unused_cache_keys(inputs, stated),
-        *_unused_ep(inputs, columns, costs),
-    )
-    rules = (
-        *rules,
-        *_unused_concurrency_cap(inputs, columns, costs),
-        *_unused_largest_graph(inputs, columns, costs, stated),
-    )
+    rules = [*unused_serving_keys(inputs, columns), *_unused_cache_keys(inputs, stated)]
+    rules += [*_unused_ep(inputs, columns, costs), *_unused_concurrency_cap(inputs, columns, costs)]
+    rules += _unused_largest_graph(inputs, columns, costs, stated)
     workload = inputs.case.scenario.workload
     if costs.get("host_hit") == 0 and workload.turns > 1:
         alone = "the pools of the devices hold all turns that come back"
         keys = ("loads",) if workload.rate is not None else ("loads", "size")
-        rules = (*rules, *((f"stack.host_cache.{key}", alone) for key in keys))
+        rules += [(f"stack.host_cache.{key}", alone) for key in keys]
     for path, reason in rules:
         for leaf in sorted(stated - known):
             if f"{leaf}.".startswith(f"{path}."):
@@ -262,7 +255,7 @@ def _unused_graph_keys(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
         return
     kinds = inputs.model.layers
     experts = "experts" if any(kind.experts is not None for kind in kinds) else "dense"
-    own = "compressed" if any(map(has_compressed_entries, kinds)) else experts
+    own = "compressed" if any(map(has_entries, kinds)) else experts
     for name in ("dense", "experts", "compressed"):
         if name != own and inputs.engine.memory.graph is not None:
             yield f"stack.memory.graph.{name}", f"the model takes stack.memory.graph.{own}"

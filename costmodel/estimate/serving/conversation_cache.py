@@ -49,11 +49,6 @@ def _kept_share(inputs: ServingInputs, replicas: Number) -> Number:
     return 1.0 if inputs.case.scenario.assume.routing == "cache-aware" else scattered_hit(1.0, replicas)
 
 
-def with_evicted_history(inputs: ServingInputs) -> ServingInputs:
-    """The inputs if a conversation's cache is always evicted before its next turn."""
-    return replace(inputs, load=replace(inputs.load, history=0.0))
-
-
 def results_by_cache_place(
     inputs: ServingInputs,
     layout: PlanColumns,
@@ -69,7 +64,10 @@ def results_by_cache_place(
     if inputs.host_pool is not None and late.any():
         found = where_rows(late, _results_for_replicas(inputs, layout, evaluate, hosted=True), found)
         late = late & np.asarray(lost(found, "host_residency"))
-    return where_rows(late, evaluate(with_evicted_history(inputs), layout), found) if late.any() else found
+    if not late.any():
+        return found
+    always_evicted = replace(inputs, load=replace(inputs.load, history=0.0))
+    return where_rows(late, evaluate(always_evicted, layout), found)
 
 
 def results_with_prefix_cache(

@@ -41,13 +41,7 @@ from costmodel.estimate.model.shards import (
 )
 from costmodel.estimate.serving.element_types import narrow_parameters
 from costmodel.estimate.serving.expert_step import bytes_with_copies
-from costmodel.estimate.serving.kv_cache import (
-    admitted_cache,
-    cache_block,
-    has_compressed_entries,
-    rank_cache,
-    token_cache,
-)
+from costmodel.estimate.serving.kv_cache import admitted_cache, cache_block, has_entries, rank_cache, token_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, engine_defaults
 from costmodel.ground.equation import Number, term
@@ -244,7 +238,7 @@ def graph_memory(inputs: ServingInputs) -> Number:
     if each is None:
         return engine.memory.graphs
     kinds = inputs.model.layers
-    if any(has_compressed_entries(kind) for kind in kinds):
+    if any(has_entries(kind) for kind in kinds):
         return engine.memory.graphs + each.compressed
     size = each.experts if any(kind.experts is not None for kind in kinds) else each.dense
     with term("captured graphs"):

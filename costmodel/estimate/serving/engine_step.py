@@ -274,17 +274,17 @@ def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepT
 
     Attention groups wait for the busiest of them.
     """
-    found = _step_time_of_batch(inputs, layout, batch)
+    found = _batch_time(inputs, layout, batch)
     return found if layout.time_factor is None else found.times(layout.time_factor)
 
 
-def _step_time_of_batch(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
+def _batch_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
     """Seconds of one step by term: rows, attention, head and host, for this batch."""
     if batch.has_prompts and not inputs.engine.mixed:
         alone = replace(batch, tokens=0.0, prompts=0.0)
-        return _step_time_of_batch(inputs, layout, alone) + prompt_step_time(inputs, layout, batch.tokens)
+        return _batch_time(inputs, layout, alone) + prompt_step_time(inputs, layout, batch.tokens)
     own = busiest_group(inputs, layout, batch)
-    total = row_dependent_time(inputs, layout, batch.rows, own.rows, prompts=batch.has_prompts)
+    total = time_by_rows(inputs, layout, batch.rows, own.rows, prompts=batch.has_prompts)
     total = total + decode_time(inputs, layout, own.decodes, batch.context)
     if batch.has_prompts:
         total = total + prompt_time(inputs, layout, own.tokens)
@@ -319,10 +319,8 @@ def _draft_time(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> Step
     """Seconds that the draft model adds to a step: one pass per token of a chain, or per level of a tree."""
     own = replace(batch, verified=draft.load.verified)
     with term("draft"):
-        first = _step_time_of_batch(draft, layout, own).total
-        later = _step_time_of_batch(
-            draft, layout, Batch(batch.decodes, batch.context, verified=draft.load.verified)
-        ).total
+        first = _batch_time(draft, layout, own).total
+        later = _batch_time(draft, layout, Batch(batch.decodes, batch.context, verified=draft.load.verified)).total
     return StepTime(draft=first + (draft.load.passes - 1.0) * later)
 
 
@@ -335,9 +333,7 @@ def prompt_step_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number)
     """A step with prefill only, by category."""
     batch = Batch(0.0, 0.0, tokens, tokens / inputs.load.computed)
     own = busiest_group(inputs, layout, batch)
-    beside = row_dependent_time(inputs, layout, tokens, own.tokens, prompts=True) + prompt_time(
-        inputs, layout, own.tokens
-    )
+    beside = time_by_rows(inputs, layout, tokens, own.tokens, prompts=True) + prompt_time(inputs, layout, own.tokens)
     device = with_overlapped_halves(inputs, layout, beside + head_time(inputs, layout, own.prompts))
     with term("host"):
         spent = StepTime(host=inputs.engine.step_host)
@@ -348,9 +344,7 @@ def prompt_step_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number)
         return total + StepTime(draft=prompt_step_time(inputs.draft, layout, tokens).total)
 
 
-def row_dependent_time(
-    inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool
-) -> StepTime:
+def time_by_rows(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool) -> StepTime:
     """Seconds of all parts of a step that depend on its rows: everything except attention and the head.
 
     own: rows of the busiest attention group
@@ -406,9 +400,7 @@ def _layer_time(
 def decode_time(inputs: ServingInputs, layout: PlanColumns, decodes: Number, context: Number) -> StepTime:
     """Decode attention over the KV cache, for the sequences of one attention group."""
     return StepTime(
-        attention=_attention_seconds(
-            inputs, layout, lambda part: decode_attention(inputs, layout, part, decodes, context)
-        )
+        attention=_in_all_layers(inputs, layout, lambda part: decode_attention(inputs, layout, part, decodes, context))
     )
 
 
@@ -422,7 +414,7 @@ def host_time(inputs: ServingInputs, decodes: Number) -> StepTime:
 def prompt_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> StepTime:
     """Prefill attention and vision tower, for the prompt tokens of one attention group."""
     with term("prompts"):
-        attention = _attention_seconds(inputs, layout, lambda part: prompt_attention(inputs, layout, part, tokens))
+        attention = _in_all_layers(inputs, layout, lambda part: prompt_attention(inputs, layout, part, tokens))
     gathered = dcp_prompt_time(inputs, layout, tokens)
     if inputs.model.vision is None:
         return StepTime(attention=attention, dcp=gathered)
@@ -430,7 +422,7 @@ def prompt_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> S
     return StepTime(seen.matmul, attention + seen.attention, seen.memory_bound, dcp=gathered)
 
 
-def _attention_seconds(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[Shard], Number]) -> Number:
+def _in_all_layers(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[Shard], Number]) -> Number:
     """Seconds of attention in all layers, from the time of one layer of each kind."""
     total: Number = 0.0
     with term("attention"):

@@ -164,13 +164,11 @@ def colocated_rate(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     """
     with untraced(), np.errstate(all="ignore"):
         gpus = np.asarray(prefill.replicas * prefill.ranks + decode.replicas * decode.ranks, dtype=np.float64)
-        found = [
-            np.floor(gpus / np.asarray(each.ranks)) * _rate_of_one_replica(inputs, each) for each in (prefill, decode)
-        ]
+        found = [np.floor(gpus / np.asarray(each.ranks)) * _replica_rate(inputs, each) for each in (prefill, decode)]
     return np.asarray(np.maximum(found[0], found[1]))
 
 
-def _rate_of_one_replica(inputs: ServingInputs, layout: PlanColumns) -> Rows:
+def _replica_rate(inputs: ServingInputs, layout: PlanColumns) -> Rows:
     """Requests per second within limits of one replica that does both prefill and decode."""
     sizes = [np.asarray(getattr(layout, name)).view(np.ndarray) for name in (*cuts_of(layout), "budget")]
     first, which = distinct([*sizes, *numbered_factors(layout)])
@@ -254,14 +252,12 @@ def instances_for_load(pairs: InstancePairs) -> tuple[Number, Number]:
         return np.nan, np.nan
     kinds, which = _distinct_pairs(pairs)
     with untraced(), np.errstate(all="ignore"):
-        rates = _rates_with_fewest_accelerators(kinds)
+        rates = _cheapest_rates(kinds)
         prefill, decode = (replicas_for_load(pairs.inputs, each, KINDS) for each in rates)
         moved = _on_other_links(kinds, prefill, decode)
         if moved is not None:
             crossed, other = moved
-            rates = [
-                np.where(crossed, *both) for both in zip(_rates_with_fewest_accelerators(other), rates, strict=True)
-            ]
+            rates = [np.where(crossed, *both) for both in zip(_cheapest_rates(other), rates, strict=True)]
     first, second = (replicas_for_load(pairs.inputs, each[which], KINDS) for each in rates)
     return first, second
 
@@ -284,7 +280,7 @@ def _accelerators_of_both(prefill: PlanColumns, decode: PlanColumns) -> Rows:
     return np.asarray(prefill.replicas * prefill.ranks + decode.replicas * decode.ranks)
 
 
-def _rates_with_fewest_accelerators(pairs: InstancePairs) -> list[Rows]:
+def _cheapest_rates(pairs: InstancePairs) -> list[Rows]:
     """Requests per second of a prefill and a decode instance, where both together need the fewest accelerators."""
     wanted = float(wanted_rate(pairs.inputs))
     links = pairs.transfer

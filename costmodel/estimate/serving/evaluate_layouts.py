@@ -43,9 +43,9 @@ from costmodel.estimate.serving.load import (
     Engines,
     cap_binds,
     in_flight,
-    load_per_replica,
     loads_under_cap,
     most_requests_held,
+    per_replica,
     results_under_cap,
     with_preemption,
 )
@@ -148,9 +148,8 @@ def evaluate(
     found = _evaluated_with_hits(inputs, layout, capacity)
     if inputs.case.scenario.workload.rate is None or not (counted and inputs.is_limited and inputs.depends_on_count):
         return found
-    return replace(
-        found, results=replace(found.results, columns=found.results.columns | _replicas_with_hits(inputs, found))
-    )
+    columns = found.results.columns | _replicas_with_hits(inputs, found)
+    return replace(found, results=replace(found.results, columns=columns))
 
 
 def under_limits(inputs: ServingInputs, known: ServingEvaluation, *, counted: bool = True) -> ServingEvaluation:
@@ -174,7 +173,7 @@ def _evaluated_with_hits(
     if not np.any(inputs.load.history):
         return _evaluated_at_load(inputs, layout, capacity)
     return results_by_cache_place(
-        inputs, layout, _evaluated_at_load, lambda found, stays: _is_evicted_too_early(inputs, found, stays)
+        inputs, layout, _evaluated_at_load, lambda found, stays: _evicted(inputs, found, stays)
     )
 
 
@@ -216,7 +215,7 @@ def _fleet_columns(inputs: ServingInputs, replicas: Number, layout: PlanColumns)
     return {"replicas_needed": replicas, "gpus_needed": gpus, "rent_needed": rent_needed(inputs, gpus)}
 
 
-def _is_evicted_too_early(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArray[np.bool_]:
+def _evicted(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArray[np.bool_]:
     """Mask of plans that evict a conversation's cache before its next turn; `stays`: the time for which it is kept."""
     thinking = float(inputs.case.scenario.workload.think_time or 0.0)
     latency = found.results.column("latency")
@@ -261,9 +260,7 @@ def _results_before_chance(
         decode = exact.breakdown(micro_batch(layout, many))
     point = operating_point(inputs, layout, many, exact, decode.total)
     fixed = inputs.case.scenario.workload.at_once
-    crowded = (
-        inputs if fixed is None else with_preemption(inputs, bounds, load_per_replica(inputs, layout, float(fixed)))
-    )
+    crowded = inputs if fixed is None else with_preemption(inputs, bounds, per_replica(inputs, layout, float(fixed)))
     batch = offline_batch(crowded, layout, point, exact)
     state = _steady_state(crowded, layout, point, (most.rate, bounds), batch)
     columns = _latency_columns(inputs, layout, _decode_step_at_load(exact, many, decode), state)
@@ -312,11 +309,11 @@ def _steady_state(
         return steady_state(inputs, point, np.minimum(arriving, most[0]), most[1].request_slots)
     if workload.users is not None:
         found = steady_state(inputs, point, replica_rate(inputs, point), most[1].request_slots)
-        return with_slot_wait(inputs, found, load_per_replica(inputs, layout, float(workload.users)))
+        return with_slot_wait(inputs, found, per_replica(inputs, layout, float(workload.users)))
     if workload.requests is not None:
         return offline_state(inputs, layout, point, batch)
     assert workload.concurrency is not None
-    users = load_per_replica(inputs, layout, workload.concurrency)
+    users = per_replica(inputs, layout, workload.concurrency)
     return closed_loop(inputs, layout, point, users, most[1].admitted, burst=workload.traffic == "burst")
 
 
@@ -325,7 +322,7 @@ def _is_overloaded(inputs: ServingInputs, layout: PlanColumns, most: SteadyState
     arriving = inputs.case.scenario.workload.rate
     if arriving is None:
         return np.zeros(len(layout), dtype=bool)
-    return np.asarray(load_per_replica(inputs, layout, arriving) > most.rate)
+    return np.asarray(per_replica(inputs, layout, arriving) > most.rate)
 
 
 def _latency_columns(

@@ -81,12 +81,10 @@ def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, t
             CORNER,
             1.0,
         )
-        return (
-            own if inputs.host_experts is None else np.maximum(own, _host_seconds(inputs, ranks, nbytes, flop * ranks))
-        )
+        return own if inputs.host_experts is None else np.maximum(own, _host_time(inputs, ranks, nbytes, flop * ranks))
 
 
-def _host_seconds(inputs: ServingInputs, ranks: Number, nbytes: Number, flop: Number) -> Number:
+def _host_time(inputs: ServingInputs, ranks: Number, nbytes: Number, flop: Number) -> Number:
     """Time of the experts in host memory; `nbytes` and `flop` are of all experts of a layer on `ranks` ranks."""
     host = inputs.host_experts
     assert host is not None

@@ -105,14 +105,12 @@ def admitted_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) 
     for kind in inputs.model.layers:
         if kind.heads is not None:
             total = total + kind.count * admitted_layer(inputs, layout, kind, request)
-    if inputs.engine.memory.definition == "share-of-total" and any(
-        has_compressed_entries(kind) for kind in inputs.model.layers
-    ):
+    if inputs.engine.memory.definition == "share-of-total" and any(map(has_entries, inputs.model.layers)):
         total = _reserved_with_entries(inputs, layout, request)
     return total if inputs.draft is None else total + admitted_cache(inputs.draft, layout, request)
 
 
-def has_compressed_entries(kind: Layers) -> bool:
+def has_entries(kind: Layers) -> bool:
     """Whether a layer caches compressed entries of several tokens beside its window."""
     return kind.compressed is not None and kind.compressed.entries is not None
 

@@ -189,7 +189,7 @@ def _bare_inputs(inputs: ServingInputs) -> ServingInputs:
     return replace(inputs, load=replace(load, **numbers)) if numbers else inputs
 
 
-def load_per_replica(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:
+def per_replica(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:
     """The load of one replica: the fleet's load divided by the number of replicas."""
     return np.asarray(amount / layout.replicas, dtype=np.float64)
 
@@ -243,7 +243,7 @@ def most_requests_held(inputs: ServingInputs, layout: PlanColumns, slots: Number
     """Requests on a replica: as many as it has slots, or all of a closed loop if these are fewer."""
     workload = inputs.case.scenario.workload
     there = workload.at_once if workload.users is None else workload.users
-    return slots if there is None else np.minimum(slots, np.ceil(load_per_replica(inputs, layout, there)))
+    return slots if there is None else np.minimum(slots, np.ceil(per_replica(inputs, layout, there)))
 
 
 def in_flight(engines: Engines) -> Column:
@@ -252,9 +252,7 @@ def in_flight(engines: Engines) -> Column:
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
         rate = float(workload.rate)
-        return engines.most_in_flight(
-            lambda some, many: share(some.rate(many), load_per_replica(inputs, some.layout, rate))
-        )
+        return engines.most_in_flight(lambda some, many: share(some.rate(many), per_replica(inputs, some.layout, rate)))
     if workload.at_once is not None:
         return _in_flight_in_loop(engines, float(workload.at_once))
     assert workload.users is not None
@@ -264,7 +262,7 @@ def in_flight(engines: Engines) -> Column:
         """How full a replica is with so many sequences in flight; 1 is full."""
         state = some.state(many)
         answer = state.ttft + (inputs.load.longest_answer - 1.0) * state.tpot
-        return share(state.rate * (thinking + answer), load_per_replica(inputs, some.layout, users))
+        return share(state.rate * (thinking + answer), per_replica(inputs, some.layout, users))
 
     return engines.most_in_flight(busy)
 
@@ -274,7 +272,7 @@ def _in_flight_in_loop(engines: Engines, there: float) -> Column:
 
     By Little's law, the number that waits is the rate times the wait of each. Offline batches do not count these.
     """
-    most = np.minimum(load_per_replica(engines.inputs, engines.layout, there), engines.bounds.least)
+    most = np.minimum(per_replica(engines.inputs, engines.layout, there), engines.bounds.least)
     if not _has_blocking_prompts(engines.inputs.load) or engines.inputs.case.scenario.workload.requests is not None:
         return most
 
@@ -284,7 +282,7 @@ def _in_flight_in_loop(engines: Engines, there: float) -> Column:
         rate = replica_rate(some.inputs, point)
         with term("in line"):
             waiting = rate * point.blocking.wait(rate, full_steps(some.inputs, point, rate)[1])
-        return share(many + waiting, load_per_replica(some.inputs, some.layout, there))
+        return share(many + waiting, per_replica(some.inputs, some.layout, there))
 
     return np.minimum(most, engines.most_in_flight(present))
 

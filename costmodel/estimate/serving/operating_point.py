@@ -301,9 +301,8 @@ class ExactSteps:
     def launched(self, decodes: Number) -> Number:
         """Part of a step of so many sequences in which it waits for launches, as no graph was captured for them."""
         batch = self._batch(decodes)
-        if not launches_of(self.inputs, self.layout).is_beyond_graphs(
-            busiest_group(self.inputs, self.layout, batch).decodes
-        ):
+        own = busiest_group(self.inputs, self.layout, batch).decodes
+        if not launches_of(self.inputs, self.layout).is_beyond_graphs(own):
             return 0.0
         with term("decode"):
             return self._time(batch).host - self.layout.longer(host_time(self.inputs, batch.decodes).total)

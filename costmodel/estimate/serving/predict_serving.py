@@ -426,7 +426,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         remarked.append("N046")
     if not refused and np.any(longer_than_a_step(inputs.load, evaluation.layout.budget) > REMARKED):
         remarked.append("N047")
-    if not refused and near_budget(inputs.load, columns[0].budget, _decoded_beside(columns, costs)):
+    decoded = 0.0 if len(columns) > 1 else costs["concurrency"] / (columns[0].dp_attention * columns[0].pp)
+    if not refused and near_budget(inputs.load, columns[0].budget, decoded):
         remarked.append("N048")
     if any(item.value == WITHOUT_EFFECT for item in stated):
         remarked.append("N051")
@@ -450,11 +451,6 @@ def row_results(inputs: ServingInputs, result: str, rows: int) -> list[float]:
     results = evaluate(inputs, layout).results
     known = (results.column("memory_share") <= 1) | (result in WITHOUT_ROOM)
     return [*map(float, np.where(known, results.column(result), np.nan))]
-
-
-def _decoded_beside(columns: Sequence[PlanColumns], costs: Mapping[str, float]) -> Number:
-    """Number of sequences that decode beside the prompts of one attention group."""
-    return 0.0 if len(columns) > 1 else costs["concurrency"] / (columns[0].dp_attention * columns[0].pp)
 
 
 def _timed(inputs: ServingInputs) -> Iterator[Assumption]:

@@ -28,7 +28,7 @@ from costmodel.estimate.serving.load import (
     Column,
     Engines,
     bounds_of,
-    load_per_replica,
+    per_replica,
     with_blocking_bound,
     with_link_bound,
 )
@@ -125,11 +125,11 @@ def chance_of_limits(quick: Engines, columns: Mapping[str, Number]) -> Number:
         return np.nan
     held, room = dict[str, Number](), None
     if workload.rate is not None:
-        held[ARRIVING] = load_per_replica(quick.inputs, layout, float(workload.rate))
+        held[ARRIVING] = per_replica(quick.inputs, layout, float(workload.rate))
         with term("room"):
             room = share(columns["saturation_per_s"], workload.rate)
     elif workload.users is not None and workload.think_time:
-        held[USERS] = load_per_replica(quick.inputs, layout, float(workload.users))
+        held[USERS] = per_replica(quick.inputs, layout, float(workload.users))
     reach = partial(reached, replace(quick, held=held))
     limits = stated_limits(scenario.limits)
     wider = with_beyond(quick.inputs, [layout], columns.__getitem__)

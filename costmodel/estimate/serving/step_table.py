@@ -30,7 +30,7 @@ from costmodel.estimate.serving.engine_step import (
     launches_of,
     own_all_reduce_rows,
     prompt_time,
-    row_dependent_time,
+    time_by_rows,
 )
 from costmodel.estimate.serving.expert_step import is_dispatched, runs_in_halves
 from costmodel.estimate.serving.load import LEAST, POINTS, Column, Engines
@@ -182,7 +182,7 @@ def _part_of_step(
     inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool, compute: bool
 ) -> StepTime:
     """Either the compute of a step, or its all-to-all of experts."""
-    step = row_dependent_time(inputs, layout, rows, own, prompts=prompts)
+    step = time_by_rows(inputs, layout, rows, own, prompts=prompts)
     if compute:
         return StepTime(matmul=step.compute)
     return StepTime(ep=np.where(is_dispatched(inputs, layout), step.ep, 0.0))
@@ -235,13 +235,13 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     first, which = distinct([getattr(layout, name) for name in cuts_of(layout)])
     cuts, context, groups = layout.at(first), context_of(inputs), groups_of(inputs, layout)
     of = _Cuts(inputs, cuts, which, groups is not None)
-    head, plain = of.curves(head_time), of.of_rows(partial(row_dependent_time, prompts=False))
+    head, plain = of.curves(head_time), of.of_rows(partial(time_by_rows, prompts=False))
     latent = cuts.shares_context and any(kind.latent is not None for kind in inputs.model.layers)
     shared = of.curves(context_time) if latent else None
     far = np.any(is_dispatched(inputs, cuts))
     table = StepTable(
         computed=inputs.load.computed,
-        prompted=of.of_rows(partial(row_dependent_time, prompts=True)) if far else plain,
+        prompted=of.of_rows(partial(time_by_rows, prompts=True)) if far else plain,
         head=head,
         drawn=plain.beside(head if shared is None else head + shared),
         decoding=of.line(lambda count: decode_time(inputs, cuts, count, context), 1.0),

@@ -348,7 +348,7 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
                 longest, np.maximum(context - load.prompt, load.output) * share(load.steps, load.output)
             )
     at_once = _prompt_seconds_at_once(load, layout, point, exact)
-    drain = _batch_drain(inputs, layout, point, exact, longest)
+    drain = _drain(inputs, layout, point, exact, longest)
     with term("tokens of the batch"):
         busiest = np.maximum(requests, 1.0)  # of fewer requests than replicas some replicas have one, others none
         together = np.maximum(together, 1.0)
@@ -378,9 +378,7 @@ def _prompt_seconds_at_once(load: Load, layout: PlanColumns, point: OperatingPoi
 LEFT = (0.7, 0.45, 0.25, 0.12, 0.05, 0.02, 0.007)  # share of a batch that is left at the end of each stage but the last
 
 
-def _batch_drain(
-    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, exact: Steps, longest: Number
-) -> Drain:
+def _drain(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, exact: Steps, longest: Number) -> Drain:
     """The end of a batch in stages: nothing refills it, and step times are not linear down to one sequence."""
     load, law = inputs.load, inputs.case.scenario.workload.answer_law
     many = np.maximum(np.asarray(point.concurrency), 1.0)
@@ -415,8 +413,7 @@ def offline_state(
 ) -> SteadyState:
     """Steady state of a batch: all requests wait for the first wave's prompts, later ones also for a slot.
 
-    While any request waits, the engine is full. A request that gets a slot starts as late after its wave as the request
-    that left the slot.
+    While any request waits, the engine is full. Each slot keeps the delay with which its first request began.
     """
     requests, load = _requests_of_replica(inputs, layout), inputs.load
     assert requests is not None

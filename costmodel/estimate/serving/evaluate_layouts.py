@@ -144,7 +144,7 @@ def evaluate(
         found = where_rows(cap_binds(inputs, looped.results), looped, rated)
         return replace(found, results=results_under_cap(inputs, rated.results, looped.results))
     if not inputs.depends_on_count and not inputs.beginnings:
-        return _evaluated_at_load(inputs, layout, capacity)
+        return _at_load(inputs, layout, capacity)
     found = _evaluated_with_hits(inputs, layout, capacity)
     if inputs.case.scenario.workload.rate is None or not (counted and inputs.is_limited and inputs.depends_on_count):
         return found
@@ -169,12 +169,10 @@ def _evaluated_with_hits(
 ) -> ServingEvaluation:
     """The evaluation where turns find the cached conversations or prefixes that so many replicas still have."""
     if inputs.beginnings:
-        return results_with_prefix_cache(inputs, layout, _evaluated_at_load)
+        return results_with_prefix_cache(inputs, layout, _at_load)
     if not np.any(inputs.load.history):
-        return _evaluated_at_load(inputs, layout, capacity)
-    return results_by_cache_place(
-        inputs, layout, _evaluated_at_load, lambda found, stays: _evicted(inputs, found, stays)
-    )
+        return _at_load(inputs, layout, capacity)
+    return results_by_cache_place(inputs, layout, _at_load, lambda found, stays: _evicted(inputs, found, stays))
 
 
 def _replicas_with_hits(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, Number]:
@@ -224,9 +222,7 @@ def _evicted(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDA
     return np.asarray(found.results.column(stays) < back)
 
 
-def _evaluated_at_load(
-    inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None
-) -> ServingEvaluation:
+def _at_load(inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None) -> ServingEvaluation:
     """The results of every plan at the scenario's load: memory, steps, steady state and bounds."""
     columns, quick, parts = _results_before_chance(inputs, layout, capacity)
     columns[OWN] = chance_of_limits(quick, columns)
@@ -280,7 +276,7 @@ def _results_before_chance(
     columns |= _cost_columns(inputs, layout, point, state, batch) | dict.fromkeys(OF_HALVES, np.nan)
     columns |= rent_columns(inputs, columns["gpus"], batch.makespan)
     columns["energy_per_token"] = energy_per_token(inputs, busy_share(inputs, columns), columns)
-    columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _tpot)
+    columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot)
     return columns, quick, (memory, bounds, point, state, most)
 
 
@@ -288,10 +284,6 @@ def _decode_step_at_load(exact: ExactSteps, many: Number, decode: StepTime) -> S
     """The decode step at the plan's load; that of a single sequence if no more are in flight."""
     own = np.maximum(many / exact.layout.pp, 1.0)
     return decode if np.all(np.asarray(own) >= FEWEST) else exact.breakdown(own)
-
-
-def _tpot(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    return evaluate(inputs, layout).results.column("tpot")
 
 
 def _steady_state(
@@ -417,19 +409,14 @@ def _cost_columns(
 
 
 def speculation_columns(
-    inputs: ServingInputs,
-    layout: PlanColumns,
-    steps: Steps,
-    bounds: Bounds,
-    tpot: Number,
-    tpot_of: Callable[[ServingInputs, PlanColumns], Number],
+    inputs: ServingInputs, layout: PlanColumns, steps: Steps, bounds: Bounds, tpot: Number
 ) -> dict[str, Number]:
     """Accepted tokens per step, speedup by speculation, and its break-even; NaN without speculation."""
     if inputs.draft is None and inputs.load.verified == 1:
         return {"accepted_tokens": 1.0, "speculation_gain": np.nan, "speculation_break_even": np.nan}
-    plain = without_speculation(inputs)
     with untraced():
-        before = np.asarray(tpot_of(plain, layout), dtype=np.float64)
+        plain = evaluate(without_speculation(inputs), layout)
+        before = np.asarray(plain.results.column("tpot"), dtype=np.float64)
         most = _break_even(inputs, layout, steps, bounds)
     return {
         "accepted_tokens": inputs.load.accepted,

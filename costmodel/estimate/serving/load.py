@@ -292,7 +292,7 @@ def _has_blocking_prompts(load: Load) -> bool:
     return load.whole and load.prompt_spread > 0
 
 
-def with_link_bound(engines: Engines) -> Bounds:
+def with_link(engines: Engines) -> Bounds:
     """The bounds, with one for the host link over which cached conversations are loaded."""
     if not np.any(engines.inputs.load.loaded):
         return engines.bounds
@@ -305,7 +305,7 @@ def with_link_bound(engines: Engines) -> Bounds:
     return replace(engines.bounds, link=_in_flight_at_full(engines, busy))
 
 
-def with_blocking_bound(engines: Engines) -> Bounds:
+def with_blocking(engines: Engines) -> Bounds:
     """The bounds, with one for prompts that block steps until answers end."""
     if not _has_blocking_prompts(engines.inputs.load):
         return engines.bounds

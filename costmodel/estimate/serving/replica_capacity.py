@@ -23,15 +23,7 @@ from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_step import all_reduce, all_reduces_per_layer, own_sequences
 from costmodel.estimate.serving.expert_step import expert_transfers
 from costmodel.estimate.serving.kv_cache import dcp_prompt_transfer, dcp_query_transfers
-from costmodel.estimate.serving.load import (
-    LEAST,
-    Column,
-    Engines,
-    bounds_of,
-    per_replica,
-    with_blocking_bound,
-    with_link_bound,
-)
+from costmodel.estimate.serving.load import LEAST, Column, Engines, bounds_of, per_replica, with_blocking, with_link
 from costmodel.estimate.serving.measured_spreads import with_beyond
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import (
@@ -255,7 +247,7 @@ def _capacity(inputs: ServingInputs, kinds: ReplicaKinds) -> ReplicaCapacity:
     engines = Engines(inputs, each, exact, bounds)
     with untraced():
         quick = Engines(inputs, bare, step_table(inputs, bare), bounds)
-        bounds = with_link_bound(replace(quick, bounds=with_blocking_bound(quick)))
+        bounds = with_link(replace(quick, bounds=with_blocking(quick)))
         engines, quick = replace(engines, bounds=bounds), replace(quick, bounds=bounds)
     with term("saturation"):
         top = engines.point(bounds.least)

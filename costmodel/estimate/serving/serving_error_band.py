@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.results import SERVING_RESULTS, banded_results
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import (
@@ -226,7 +225,8 @@ def term_spreads(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[s
     efficiency, types, network = inputs.case.efficiency, inputs.types, inputs.case.network.network
     products = [types.fit, types.fit_wide, *((inputs.experts,) if inputs.model.has_experts else ())]
     yield "matmul", widest(*products) if types.measured and inputs.host_experts is None else None
-    plain = all(kind.heads is None or _is_plain_attention(kind) for kind in inputs.model.layers)
+    mixing = [kind for kind in inputs.model.layers if kind.heads is not None]
+    plain = all(kind.attention and not (kind.latent or kind.compressed or kind.scan_heads) for kind in mixing)
     yield "attention", widest(inputs.kernels.decode) if plain else None
     yield "memory_bound", widest(efficiency.memory)
     own = inputs.kernels.all_reduce if inputs.engine.kernels.own_all_reduce else None
@@ -237,8 +237,3 @@ def term_spreads(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[s
     yield "tp_exposed", None if reduced is None else np.where(inside, reduced, np.nan)
     for name in ("transfer_time", "transfer_exposed"):
         yield name, widest(network)
-
-
-def _is_plain_attention(kind: Layers) -> bool:
-    """Whether a layer's mixer is plain attention, without latents, compression or a scan."""
-    return kind.attention is not None and kind.latent is None and kind.compressed is None and not kind.scan_heads

@@ -125,7 +125,7 @@ def least_time(inputs: TrainingInputs, block: Block, layers: StageLayers, micro_
     What it leaves out only adds to a step, and a pipeline is no faster where its layers take longer.
     """
     work = stages(inputs, without_irrelevant_order(block), layers)
-    slow = slowed(inputs, block, micro_batches)
+    slow = straggler_slowdown(inputs, block, micro_batches)
     return summed(*_pipeline_time(inputs, block, work, 0.0, 0.0, micro_batches, slow).terms.values())
 
 

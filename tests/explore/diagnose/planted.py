@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan
+from costmodel.estimate.shared.plan_batch import plan_to_mapping
 from costmodel.estimate.training.training_inputs import training_inputs
-from costmodel.estimate.training_answer.predict_training import Answer, answer, plan_to_mapping
+from costmodel.estimate.training_answer.predict_training import Answer, answer
 from costmodel.explore.diagnose.diagnose import Cause, Diagnosis, _value, causes, diagnose
 from costmodel.explore.diagnose.measured import TERMS, MeasuredStep, PredictedTerms, of_evaluation, with_figure
 from costmodel.explore.search.search import search

@@ -1,8 +1,9 @@
-"""The library's face: every question of the command line as a function, whose answers notebooks show and pandas reads.
+"""The library: every command as a function, with answers for notebooks and pandas.
 
 Each function has the name and the options of its command. A scenario is a name, a path, a mapping with the keys of a
 scenario file, or a case that `load` returned; or flags describe it: `model="llama-3.1-8b", gpu="h100", gpus=64`.
-`settings` are keys as `--set` writes them. Nothing prints. A fault is a `CostModelError` with code, place and remedy.
+`settings` are assignments as for `--set`. Nothing is printed. A fault raises `CostModelError` with code, place and
+hint.
 """
 
 from __future__ import annotations
@@ -43,31 +44,31 @@ Settings = Iterable[str] | Mapping[str, Any]
 
 @record
 class Result:
-    """One answer."""
+    """The answer of a library function."""
 
     reply: Reply
     verbose: bool = False  # whether it shows all of the answer, as -v of the command does
 
     @property
     def works(self) -> bool:
-        """Whether the answer is yes: valid, fits, keeps its limits; exit code 0 of the command."""
+        """Whether the answer is yes: valid, fits, meets its limits; the command then exits with 0."""
         return self.reply.yes
 
     @property
     def found(self) -> Any:
-        """The evaluated result behind the answer, as the search or the estimate returned it."""
+        """The evaluated result behind the answer, such as a search."""
         return self.reply.found
 
     @property
     def figures(self) -> dict[str, Any]:
-        """The answer as plain values, with units in the names, as `--json` writes it; an unknown number is None."""
+        """The answer as plain values with units in their names, as for `--json`; an unknown number is None."""
         from costmodel.report.data_formats.json_csv_markdown import json_value
 
         figures: dict[str, Any] = json_value(self.reply.result())
         return figures
 
     def frame(self) -> DataFrame:
-        """The table of the answer: a row for each plan, point, transfer or figure."""
+        """The table of the answer as a DataFrame: a row for each plan, point, transfer or figure."""
         import pandas
 
         from costmodel.report.data_formats.json_csv_markdown import json_value, table_rows
@@ -85,10 +86,10 @@ class Result:
             >>> function("memory")("quickstart").form("csv")[:5]
             'model'
         """
-        from costmodel.commands.progress import quiet
+        from costmodel.commands.progress import without_progress
         from costmodel.commands.shared import form_of
 
-        with quiet():
+        with without_progress():
             if name == "yaml" and self.reply.filed is not None:
                 return self.reply.filed.text(Path("answer.yaml"))
             answer = form_of(self.reply, name)
@@ -132,8 +133,8 @@ class Result:
 
 
 @record
-class Drawn:
-    """A figure as the text of an SVG, which a notebook shows."""
+class DrawnFigure:
+    """A figure as SVG text, which a notebook shows."""
 
     svg: str = field(repr=False)
 
@@ -154,7 +155,7 @@ def load(scenario: Scenario, settings: Settings = ()) -> LoadedScenario:
     """
     from costmodel.documents.reader.load_scenario import vary_any
 
-    changes, named = _assignments("load", settings), _scenario("load", scenario)
+    changes, named = _settings_as_assignments("load", settings), _checked_scenario("load", scenario)
     if isinstance(named, str):
         return load_any(named, changes)
     if isinstance(named, Mapping):
@@ -164,8 +165,8 @@ def load(scenario: Scenario, settings: Settings = ()) -> LoadedScenario:
     return vary_any(named, changes) if changes else named
 
 
-def _scenario(name: str, scenario: object) -> str | Mapping[str, Any] | LoadedScenario | None:
-    """Check an argument for a scenario, and turn a path into text; an error for any other type."""
+def _checked_scenario(name: str, scenario: object) -> str | Mapping[str, Any] | LoadedScenario | None:
+    """Checks a scenario argument, and turns a path into text; raises an error for other types."""
     if isinstance(scenario, os.PathLike):
         return str(Path(scenario))
     if scenario is None or isinstance(scenario, str | Mapping) or hasattr(scenario, "asked"):
@@ -173,8 +174,8 @@ def _scenario(name: str, scenario: object) -> str | Mapping[str, Any] | LoadedSc
     raise WrongCall(f"{name}: a scenario is a name, a path, a mapping or a case of load, not {type(scenario).__name__}")
 
 
-def _assignments(name: str, settings: object) -> tuple[str, ...]:
-    """Settings as path=value; a mapping has one entry for each key."""
+def _settings_as_assignments(name: str, settings: object) -> tuple[str, ...]:
+    """Settings as path=value texts; a mapping has one entry for each key."""
     if isinstance(settings, Mapping):
         return tuple(f"{path}={value}" for path, value in settings.items())
     if settings is None or isinstance(settings, str) or not isinstance(settings, Iterable):
@@ -204,19 +205,19 @@ def _diff(
         >>> function("diff")("quickstart", settings=["plan.recompute=full"]).works
         False
     """
-    from costmodel.commands.diff import compared, ranks_of
+    from costmodel.commands.diff import comparison_reply, parsed_ranks
     from costmodel.commands.diff import diff as command
-    from costmodel.commands.progress import quiet
+    from costmodel.commands.progress import without_progress
     from costmodel.commands.scenario_options import flag_options
 
     if before is None and after is not None:
         raise WrongCall("diff: flags describe the first scenario, settings change it: name both, or leave after out")
     described = before is not None and any(value is not None for name, value in flags.items() if name != "safe")
-    if after is None and not (described or _assignments("diff", settings) or plans):
+    if after is None and not (described or _settings_as_assignments("diff", settings) or plans):
         raise WrongCall("diff: there is nothing to compare with: give another scenario, settings, flags or plans")
     options = flag_options()
     if before is None:
-        with quiet():
+        with without_progress():
             asked = _question("diff", {"settings": settings, **flags}, options)
             return Result(inspect.unwrap(command)(asked, plans=plans, exit_code=True))
     other = {"scenario": before if after is None else after, "settings": settings, **flags}
@@ -224,13 +225,13 @@ def _diff(
     cases = [_question("diff", side, options).loaded() for side in sides]
     changed = bool(cases[0].assignments), bool(cases[1].assignments) or described
     names = [f"{case.name} changed" if each else case.name for case, each in zip(cases, changed, strict=True)]
-    with quiet():
-        ranks, both = ranks_of(str(plans)) if plans else None, [*zip(names, cases, strict=True)]
-        return Result(compared(both, " → ".join(names), ranks, changed=True, exit_code=True))
+    with without_progress():
+        ranks, both = parsed_ranks(str(plans)) if plans else None, [*zip(names, cases, strict=True)]
+        return Result(comparison_reply(both, " → ".join(names), ranks, changed=True, exit_code=True))
 
 
 def _diff_function() -> Callable[..., Result]:
-    """The function `diff`, which accepts scenarios of any form, not only names as the command does."""
+    """The function `diff`, which accepts scenarios of any form, not only names."""
     from costmodel.commands.scenario_options import flag_options
 
     signature = inspect.signature(_diff, eval_str=True)
@@ -238,7 +239,7 @@ def _diff_function() -> Callable[..., Result]:
     flags = [_parameter_of_option(option).replace(kind=_BY_NAME) for option in flag_options().values()]
 
     def diff(*given: Any, **named: Any) -> Result:
-        bound = _bound("diff", diff.__signature__, {}, given, named)  # type: ignore[attr-defined]
+        bound = _bound_arguments("diff", diff.__signature__, {}, given, named)  # type: ignore[attr-defined]
         return _diff(**bound)
 
     diff.__doc__ = inspect.getdoc(_diff)
@@ -268,26 +269,26 @@ def function(name: str) -> Callable[..., Result]:
 
     def answered(*given: Any, **named: Any) -> Result:
         """Answers the question: checks the arguments and runs the command's function."""
-        from costmodel.commands.progress import quiet
+        from costmodel.commands.progress import without_progress
 
-        bound = _bound(name, signature, own, given, named)
+        bound = _bound_arguments(name, signature, own, given, named)
         verbose = bound.pop("verbose", False)
         if not isinstance(verbose, bool):
             raise WrongCall(f"{name}: verbose is True or False")
         if "assignments" in own and "settings" in bound:
-            bound["assignments"] = [*_assignments(name, bound.pop("settings"))]
-        values = {each: _value(name, option, bound.get(each, option.default)) for each, option in own.items()}
-        with quiet():
+            bound["assignments"] = [*_settings_as_assignments(name, bound.pop("settings"))]
+        values = {each: _checked_value(name, option, bound.get(each, option.default)) for each, option in own.items()}
+        with without_progress():
             return Result(command(_question(name, bound, flags), **values) if asks else command(**values), verbose)
 
     answered.__name__ = answered.__qualname__ = name
-    answered.__doc__ = f"{inspect.getdoc(command)}\n\nArgs:\n{_arguments(signature, {**own, **flags})}"
+    answered.__doc__ = f"{inspect.getdoc(command)}\n\nArgs:\n{_argument_help(signature, {**own, **flags})}"
     answered.__signature__ = signature  # type: ignore[attr-defined]
     return answered
 
 
-def _arguments(signature: inspect.Signature, options: Mapping[str, inspect.Parameter]) -> str:
-    """The parameters of a function, each with the help of its option."""
+def _argument_help(signature: inspect.Signature, options: Mapping[str, inspect.Parameter]) -> str:
+    """The parameters of a function as text, each with the help of its option."""
     meanings = {"scenario": "A name, a path, a mapping, or a case of load; without one, flags", "verbose": "As -v"}
     meanings["settings"] = "Keys as --set takes them, as a list or a mapping"
     helps = {
@@ -313,14 +314,14 @@ def _signature(
     )
 
 
-def _bound(
+def _bound_arguments(
     name: str,
     signature: inspect.Signature,
     mapping: Mapping[str, inspect.Parameter],
     given: tuple[Any, ...],
     named: dict[str, Any],
 ) -> dict[str, Any]:
-    """The arguments of a call by name; an error that names the function."""
+    """The arguments of a call by name; errors name the function."""
     try:
         bound = dict(signature.bind(*given, **named).arguments)
     except TypeError as error:
@@ -335,8 +336,11 @@ def _question(name: str, bound: Mapping[str, Any], options: Mapping[str, inspect
     """The question that the arguments of a call describe."""
     from costmodel.commands.scenario_options import Question, flag_options
 
-    scenario, settings = _scenario(name, bound.get("scenario")), _assignments(name, bound.get("settings", ()))
-    stated = {flag: _value(name, option, bound.get(flag)) for flag, option in options.items()}
+    scenario, settings = (
+        _checked_scenario(name, bound.get("scenario")),
+        _settings_as_assignments(name, bound.get("settings", ())),
+    )
+    stated = {flag: _checked_value(name, option, bound.get(flag)) for flag, option in options.items()}
     flags = {**dict.fromkeys(flag_options()), **stated}
     if isinstance(scenario, Mapping):
         return Question("-", flags, settings, None, mapping=scenario)
@@ -364,8 +368,8 @@ def _parameter_of_option(option: inspect.Parameter) -> inspect.Parameter:
     return option.replace(annotation=annotation, kind=kind, default=default)
 
 
-def _value(command: str, option: inspect.Parameter, value: Any) -> Any:
-    """An argument checked against the type and the range of the command's option."""
+def _checked_value(command: str, option: inspect.Parameter, value: Any) -> Any:
+    """An argument checked against the type and range of the command's option."""
     from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
     if value is option.default or (value is None and option.default is option.empty):
@@ -373,7 +377,7 @@ def _value(command: str, option: inspect.Parameter, value: Any) -> Any:
     kind, *stated = get_args(option.annotation) if get_origin(option.annotation) is Annotated else (option.annotation,)
     limits = stated[0] if stated else None
     if isinstance(value, Mapping) and list[str] in (kind, *get_args(kind)):
-        value = [f"{path}={_listed(values)}" for path, values in value.items()]
+        value = [f"{path}={_over_values(values)}" for path, values in value.items()]
     parser, least, most = (getattr(limits, name, None) for name in ("parser", "min", "max"))
     if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
         raise WrongCall(f"{command}: {option.name}: a boolean is not a value of it")
@@ -387,10 +391,10 @@ def _value(command: str, option: inspect.Parameter, value: Any) -> Any:
         raise WrongCall(f"{command}: {option.name}: {first['msg']}") from None
 
 
-def _listed(values: object) -> str:
+def _over_values(values: object) -> str:
     """The values of a key as --over takes them.
 
-    >>> _listed([1, 2]), _listed("1..8"), _listed([True, "even"])
+    >>> _over_values([1, 2]), _over_values("1..8"), _over_values([True, "even"])
     ('1,2', '1..8', 'true,even')
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
@@ -398,7 +402,7 @@ def _listed(values: object) -> str:
     return ",".join(str(each).lower() if isinstance(each, bool) else str(each) for each in values)
 
 
-def figure(scenario: Scenario, name: str = "time") -> Drawn:
+def figure(scenario: Scenario, name: str = "time") -> DrawnFigure:
     """A figure of the scenario's own plan: time, memory, network, roofline or pipeline; of a service load.
 
     Raises:
@@ -409,7 +413,7 @@ def figure(scenario: Scenario, name: str = "time") -> Drawn:
         '<svg'
     """
     from costmodel.commands.by_workload import commands_of
-    from costmodel.commands.pages import named_figure
+    from costmodel.commands.pages import figure_reply
 
     case = preferring(load(scenario), SAFE)
-    return Drawn(cast(str, Result(named_figure(commands_of(case).view(case, "report"), name)).form("svg")))
+    return DrawnFigure(cast(str, Result(figure_reply(commands_of(case).view(case, "report"), name)).form("svg")))

@@ -321,10 +321,10 @@ def turn_few_knobs(patch: pytest.MonkeyPatch) -> None:
     """The same for a fixture of a module."""
     from costmodel.explore.vary import sensitivity
 
-    every, REPLIES.unpatched = sensitivity.leaves, False
+    every, REPLIES.unpatched = sensitivity.input_values, False
     patch.setattr(
         sensitivity,
-        "leaves",
+        "input_values",
         lambda case: {
             path: leaf
             for path, leaf in every(case).items()

@@ -166,4 +166,4 @@ search_remedies.search_remedy = REPLIES.of_objects(search_remedies.search_remedy
 best_fleets.fewest_gpus = REPLIES.of_objects(best_fleets.fewest_gpus)
 turned = REPLIES.of_objects(sensitivity.sensitivity, lambda asked: asked.case)
 for module in (sensitivity, report_facts, rl_facts, serving_facts):
-    module.sensitivity = lambda asked, result="", *pace: turned(asked, result or asked.usual, *pace)  # type: ignore[attr-defined]
+    module.sensitivity = lambda asked, result="", *pace: turned(asked, result or asked.usual_result, *pace)  # type: ignore[attr-defined]

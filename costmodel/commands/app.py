@@ -1,4 +1,4 @@
-"""The program: its own options, and the commands of `command_table`."""
+"""The Typer program: its own options, and the commands of `command_table`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import costmodel
-from costmodel.commands.exit_codes import guarded
+from costmodel.commands.exit_codes import run_program
 from costmodel.commands.help_text import CommandGroupHelp
 from costmodel.commands.shared import NoColorOption
 from costmodel.report.terminal.layout import set_colour
@@ -42,6 +42,6 @@ def root(
 
 
 def main() -> NoReturn:
-    """The installed command, in colour unless --no-color is given, at any position."""
+    """Runs the program, in colour unless --no-color is given anywhere."""
     set_colour(on="--no-color" not in itertools.takewhile(lambda word: word != "--", sys.argv[1:]))
-    guarded(lambda: app(prog_name="costmodel"))
+    run_program(lambda: app(prog_name="costmodel"))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.pages import drawn
-from costmodel.commands.scenario_options import Question, asking
+from costmodel.commands.pages import document_reply
+from costmodel.commands.scenario_options import Question, question_command
 from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.documents.reader.serving_scenario import ServingCase
     from costmodel.explore.flag_defaults import DenseModel
-    from costmodel.explore.purchase.buy import Bought
+    from costmodel.explore.purchase.buy import PurchaseComparison
     from costmodel.explore.purchase.offers import Offers
 
 _MACHINE = "Machine"
@@ -49,8 +49,7 @@ PricesOption = Annotated[
     ),
 ]
 OnlyOption = Annotated[
-    bool,
-    typer.Option("--only-prices", help="With --prices: no other offer than its rows", rich_help_panel=_MACHINE),
+    bool, typer.Option("--only-prices", help="With --prices: no other offer than its rows", rich_help_panel=_MACHINE)
 ]
 ApiOption = Annotated[
     str,
@@ -121,7 +120,7 @@ GpusOption = Annotated[
 
 
 @answering_in(*PAGE)
-@asking
+@question_command
 def buy(
     question: Question,
     others: OthersArgument = None,
@@ -165,9 +164,9 @@ def buy(
     from costmodel.explore.flag_defaults import dense_model
     from costmodel.explore.purchase.buy import MOST
     from costmodel.explore.purchase.buy_choices import with_choices
-    from costmodel.explore.purchase.buy_day import day_of_traffic, over_a_day
-    from costmodel.explore.purchase.offers import hourly_rates, on_offer
-    from costmodel.explore.purchase.several_jobs import fleet
+    from costmodel.explore.purchase.buy_day import day_of_traffic, with_daily_average_cost
+    from costmodel.explore.purchase.offers import hourly_rates, offers_for
+    from costmodel.explore.purchase.several_jobs import machines_for_several_jobs
     from costmodel.explore.search.required_chance import preferring
     from costmodel.report.answers import several_jobs as of_fleet
     from costmodel.report.answers.buy import buy_document
@@ -178,52 +177,52 @@ def buy(
         if question.flags["rate"] is not None:
             raise fail("C004", "--day states the rates, and --rate another", None, "leave one of the two out")
         question = replace(question, flags={**question.flags, "rate": f"{max(rates):g}"})
-    sized = _leaves_the_model_open(question)
+    sized = _asks_for_model_size(question)
     if power and not sized:
-        _names_a_job(question)
-    case = _training(question, dense_model(1e9)) if sized else question.varied(_VARIED)
-    offers = on_offer(_names(gpu), _names(node), prices, case, only=only_prices, api=_dollars(api))
+        _check_job_is_named(question)
+    case = _training_case(question, dense_model(1e9)) if sized else question.varied(_VARIED)
+    offers = offers_for(_names_in(gpu), _names_in(node), prices, case, only=only_prices, api=_token_prices(api))
     named = (*(others or ()), *(jobs or ()))
     further = [preferring(load_any(name), SAFE) for name in named]
     if further and (rates or plot):
         words = f"{'--day' if rates else '--plot'} is of one job, and {len(further) + 1} are named"
         raise fail("C004", words, None, "leave it or the others out")
     room = float(gpus or MOST)
-    found, *more = _answers(None if sized else case, further, offers, (room, _watts(power)), question)
-    again = _again(question, case, named, gpu=gpu, node=node, gpus=gpus, day=day, cold_start=cold_start, power=power,
-                   prices=prices, api=api, only_prices=only_prices)  # fmt: skip
+    found, *more = _answers_for_jobs(None if sized else case, further, offers, (room, _parsed_watts(power)), question)
+    again = _same_command(question, case, named, gpu=gpu, node=node, gpus=gpus, day=day, cold_start=cold_start,
+                          power=power, prices=prices, api=api, only_prices=only_prices)  # fmt: skip
     if more:
-        whole = fleet([found, *more], room, _watts(power))
+        whole = machines_for_several_jobs([found, *more], room, _parsed_watts(power))
         made, plain = lambda: of_fleet.fleet_document(whole, top, again), lambda: of_fleet.fleet_json(whole)
-        return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
-    found = with_choices(over_a_day(found, rates) if rates else found)
-    hours = day_of_traffic(found, rates, _start(cold_start, serving(case))) if rates else None
+        return document_reply(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
+    found = with_choices(with_daily_average_cost(found, rates) if rates else found)
+    hours = day_of_traffic(found, rates, _start_time(cold_start, serving(case))) if rates else None
     made, plain = lambda: buy_document(found, top, plot=plot, day=hours, again=again), lambda: buy_json(found, hours)
-    return drawn(made, plain, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
+    return document_reply(made, plain, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
 
 
-def _answers(
+def _answers_for_jobs(
     case: LoadedScenario | None,
     further: Sequence[LoadedScenario],
     offers: Offers,
     most: tuple[float, float],
     question: Question,
-) -> list[Bought]:
-    """The result for each job, each on all that there is if there are several.
+) -> list[PurchaseComparison]:
+    """The result for each job, each on the whole machine if there are several.
 
-    case: the first job; none where a budget decides its model. most: accelerators and watts
+    case: the first job; None if a budget determines its model. most: accelerators and watts
     """
-    from costmodel.commands.progress import paced
+    from costmodel.commands.progress import watch_until_interrupt
     from costmodel.explore.purchase.buy import MOST, buy
     from costmodel.explore.workloads import workload_of
 
-    with paced("offers") as pace:
+    with watch_until_interrupt("offers") as pace:
 
-        def answer(case: LoadedScenario, offers: Offers) -> Bought:
+        def answer(case: LoadedScenario, offers: Offers) -> PurchaseComparison:
             """The result for one job on these offers."""
             return buy(workload_of(case), offers, MOST if further else most[0], pace, most[1])
 
-        first = _of_optimal_size(question, answer, offers) if case is None else answer(case, offers)
+        first = _answer_for_optimal_model(question, answer, offers) if case is None else answer(case, offers)
         return [first, *(answer(each, offers) for each in further)]
 
 
@@ -231,14 +230,14 @@ _VARIED = {"cluster.node": "--gpu", "cluster.nodes": "the answer"}
 _OPEN = ("budget", "deadline", "sequence", "batch", "dtype", "stack", "price", "safe")  # flags that leave a model open
 
 
-def _leaves_the_model_open(question: Question) -> bool:
-    """Whether the flags state a budget for training, and neither model nor tokens."""
+def _asks_for_model_size(question: Question) -> bool:
+    """Whether flags state a training budget but neither model nor tokens."""
     stated = {name for name, value in question.flags.items() if value is not None}
     return question.scenario is None and "budget" in stated <= {*_OPEN} and not _names_a_model(question)
 
 
-def _names_a_job(question: Question) -> None:
-    """A fault where a site's power is all that is stated."""
+def _check_job_is_named(question: Question) -> None:
+    """Raises a fault if site power is all that is stated."""
     if question.scenario is None and not _names_a_model(question):
         hint = "add the job, for example --model llama-3-70b --batch 16Mi-tokens --tokens 15T"
         raise fail("C004", "--power is what a site supplies to a job, and no job is named", None, hint)
@@ -248,10 +247,12 @@ def _names_a_model(question: Question) -> bool:
     return question.flags["model"] is not None or any(item.startswith("model") for item in question.assignments)
 
 
-def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: Offers) -> Bought:
+def _answer_for_optimal_model(
+    question: Question, answer: Callable[..., PurchaseComparison], offers: Offers
+) -> PurchaseComparison:
     """The result for the model size and token count that a training budget fits best on any machine.
 
-    Sizes after the first are tried on the cheapest machines of that one.
+    Sizes after the first are tried on the cheapest machines of the first.
     """
     from costmodel.documents.keys.paths import at
     from costmodel.explore.flag_defaults import dense_model, largest_affordable
@@ -261,25 +262,25 @@ def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: 
     def cost(model: DenseModel) -> float:
         """The smallest cost of training a model of this size [USD]."""
         few = tuple(each for each in offers.machines if not nodes or each.node in nodes)
-        found = answer(_training(question, model, budget=None), replace(offers, machines=few))
+        found = answer(_training_case(question, model, budget=None), replace(offers, machines=few))
         nodes.update(row.machine.node for row in (*found.working[:_CHEAPEST], found.best) if row is not None)
         trial = None if found.best is None else found.best.trial
         return math.inf if trial is None else trial.costs["run_cost_high"]
 
-    budget = float(at(_training(question, dense_model(1e9)).scenario.limits, "run_cost.at_most"))
+    budget = float(at(_training_case(question, dense_model(1e9)).scenario.limits, "run_cost.at_most"))
     model, late = largest_affordable(budget, cost)
-    return replace(answer(_training(question, model), offers), late=late)
+    return replace(answer(_training_case(question, model), offers), late=late)
 
 
 _CHEAPEST = 4  # offers
 
 
-def _training(question: Question, model: DenseModel, **flags: str | None) -> LoadedScenario:
-    """The training of a dense model with what is best for it where no flag states it."""
+def _training_case(question: Question, model: DenseModel, **flags: str | None) -> LoadedScenario:
+    """The training of a dense model, with default values where no flag states one."""
     from costmodel.documents.schemas.default_values import Assumption
-    from costmodel.explore.flag_defaults import OPTIMAL_DEADLINE, TOKENS_PER_PARAMETER, training_of
+    from costmodel.explore.flag_defaults import OPTIMAL_DEADLINE, TOKENS_PER_PARAMETER, training_flags
 
-    usual = {"deadline": OPTIMAL_DEADLINE, **training_of(model)}
+    usual = {"deadline": OPTIMAL_DEADLINE, **training_flags(model)}
     left = {name: text for name, text in usual.items() if question.flags[name] is None}
     case = replace(question, flags={**question.flags, **left, **flags}).varied(_VARIED)
     why = {
@@ -295,30 +296,32 @@ def _training(question: Question, model: DenseModel, **flags: str | None) -> Loa
     return replace(case, asked=replace(case.asked, assumed=(*assumed, *case.asked.assumed)))
 
 
-def _start(text: str, case: ServingCase) -> float:
-    """Seconds of a start: as stated, or of the scenario."""
+def _start_time(text: str, case: ServingCase) -> float:
+    """Seconds to start a replica, as stated or from the scenario."""
     growth = case.scenario.assume.growth
-    return _quantity(text, "s", "--cold-start 5min") if text else 0.0 if growth is None else float(growth.start)
+    return _parsed_quantity(text, "s", "--cold-start 5min") if text else 0.0 if growth is None else float(growth.start)
 
 
-def _watts(text: str) -> float:
-    """A power in watts; without end where none is stated."""
-    watts = _quantity(text, "J/s", "--power 10MW") if text else float("inf")
+def _parsed_watts(text: str) -> float:
+    """A power [W]; infinite if none is stated."""
+    watts = _parsed_quantity(text, "J/s", "--power 10MW") if text else float("inf")
     if watts <= 0:
         raise fail("D008", "the power of a site is above 0", Place("command line"), "for example --power 10MW")
     return watts
 
 
-def _quantity(text: str, unit: str, example: str) -> float:
-    """A quantity of an option, in the base unit."""
+def _parsed_quantity(text: str, unit: str, example: str) -> float:
+    """The value of an option in its base unit."""
     try:
         return parse(text, unit)
     except UnitError as error:
         raise fail("D007", str(error), Place("command line"), f"for example {example}") from None
 
 
-def _again(question: Question, case: LoadedScenario, jobs: Sequence[str], **given: str | int | bool | None) -> str:
-    """The command that asks the same question again.
+def _same_command(
+    question: Question, case: LoadedScenario, jobs: Sequence[str], **given: str | int | bool | None
+) -> str:
+    """The command line that asks the same question again.
 
     jobs: further ones. given: options of this command
     """
@@ -335,8 +338,8 @@ def _again(question: Question, case: LoadedScenario, jobs: Sequence[str], **give
     return command(replace(case, asked=replace(case.asked, words=words)), "buy", *options)
 
 
-def _dollars(text: str) -> tuple[float, ...]:
-    """Prices of a million tokens, of prompts and of answers; empty where none is stated."""
+def _token_prices(text: str) -> tuple[float, ...]:
+    """USD per million tokens of prompts and of answers; empty if none are stated."""
     try:
         found = tuple(float(part) for part in text.split(",")) if text else ()
     except ValueError:
@@ -347,5 +350,5 @@ def _dollars(text: str) -> tuple[float, ...]:
     return found
 
 
-def _names(text: str) -> list[str]:
+def _names_in(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]

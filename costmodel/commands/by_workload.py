@@ -1,11 +1,11 @@
-"""Training, serving and reinforcement learning as commands see them; only the modules of a scenario's are imported."""
+"""Selects the commands of a scenario's workload; imports only the modules of that workload."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from costmodel.commands.workload_commands import WorkloadCommands, no_answer
+from costmodel.commands.workload_commands import WorkloadCommands, no_answer_fault
 from costmodel.ground.errors import fail
 
 if TYPE_CHECKING:
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def commands_of(case: LoadedScenario, question: str = "") -> WorkloadCommands:
-    """The answers about a scenario's workload; a fault where a question has none, with the reason."""
+    """The commands of a scenario's workload; raises a fault if it does not answer this question."""
     commands = _OF[case.kind]()
     if question in commands.WITHOUT:
-        raise no_answer(case, commands.WITHOUT[question])
+        raise no_answer_fault(case, commands.WITHOUT[question])
     return commands
 
 
@@ -42,7 +42,7 @@ _OF: dict[str, Callable[[], WorkloadCommands]] = {"training": _training, "servin
 
 
 def check_one_workload(*cases: LoadedScenario) -> None:
-    """A fault for scenarios of several workloads, which have no results in common."""
+    """Raises a fault for scenarios of several workloads, which have no results in common."""
     kinds = list(dict.fromkeys(case.kind for case in cases))
     if kinds[1:]:
         sentence = f"{' and '.join(kinds)} have no results in common"

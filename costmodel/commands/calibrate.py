@@ -10,15 +10,15 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion, pages
-from costmodel.commands.output import updating, written_together
-from costmodel.commands.shared import PAGE, answering_in, optional, stated
-from costmodel.commands.validate import WhereOption, chosen_values, named_once
+from costmodel.commands.output import lock_for_update, write_all_or_none
+from costmodel.commands.shared import PAGE, answering_in, optional, optional_argument
+from costmodel.commands.validate import WhereOption, check_named_once, values_by_column
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.layout import Reply
 
 FilesArgument = Annotated[
     list[str] | None,
-    stated(
+    optional_argument(
         metavar="MEASURED", help="CSV tables of kernels, output of nccl-tests, or CSV tables of runs; '-' for stdin"
     ),
 ]
@@ -131,39 +131,39 @@ def calibrate(
         given = {"a table": files, "--replace": replace, "--source": source, "--leave-out": leave_out}
         for option in (name for name, value in (given | {"--afresh": afresh, "--where": where}).items() if value):
             raise fail("C014", f"{option} does not apply to --follow {follow}", None, "leave it out")
-        return _follow(follow, gpu, node, write=write)
+        return _fit_folder(follow, gpu, node, write=write)
     if gpu or not files:
         what = "--gpu belongs to --follow" if gpu else "no measurement is named"
         raise fail("C014", what, None, "name tables of kernels or runs, or a folder of logs with --follow")
-    named_once(files)
+    check_named_once(files)
     kernels = {"--node": node is not None, "--source": source is not None, "--replace": replace}
     steps = {"--leave-out": leave_out is not None, "--afresh": afresh}
     if of_serving(files[0]):
-        _suited_to_serving(files[0], kernels)
-        return _calibrate_from_benchmarks(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
+        _refuse_kernel_options(files[0], kernels)
+        return _calibrate_from_benchmarks(files, leave_out, values_by_column(where or []), afresh=afresh, write=write)
     runs = of_runs(files[0])
     _refuse_unsuited(files[0], "runs" if runs else "kernels", kernels, {"--where": bool(where)} | steps)
     if runs:
-        return _calibrate_from_runs(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
+        return _calibrate_from_runs(files, leave_out, values_by_column(where or []), afresh=afresh, write=write)
     fits = calibrated(files, node)
     decisions = decide(fits, replace=replace)
     texts = _write_fits(lambda: updated_document(decisions, source)) if write else {}
     written = list(texts)
     document = lambda: report.kernels_document(fits, decisions, written)  # noqa: E731
-    return pages.drawn(document, lambda: report.kernels_json(fits, decisions, written), "fits")
+    return pages.document_reply(document, lambda: report.kernels_json(fits, decisions, written), "fits")
 
 
-def _follow(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
-    """The runs of a folder of logs, and what they change in documents."""
+def _fit_folder(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
+    """Fits constants to the runs in a folder of logs; the documents that this changes are part of the answer."""
     from costmodel.explore.import_export.import_file import GivenBesideFile
-    from costmodel.explore.import_export.import_log_folder import followed
+    from costmodel.explore.import_export.import_log_folder import fit_log_folder
     from costmodel.report.answers import calibrate as report
 
-    folder_fits = followed(folder, GivenBesideFile(node=node or "", gpu=gpu), node)
+    folder_fits = fit_log_folder(folder, GivenBesideFile(node=node or "", gpu=gpu), node)
     texts = {path: text for path, (_, text) in folder_fits.documents.items()}
     written = list(_write_fits(lambda: texts, own=True)) if write else []
     fits = (folder_fits.training, *folder_fits.engines)
-    return pages.drawn(
+    return pages.document_reply(
         lambda: report.log_folder_document(folder_fits, written),
         lambda: report.log_folder_json(folder_fits, written),
         "parts",
@@ -172,19 +172,19 @@ def _follow(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
 
 
 def _write_fits(texts: Callable[[], Mapping[Path, str]], *, own: bool = False) -> Mapping[Path, str]:
-    """The documents with the fits, once they are written; other processes that calibrate in this folder wait."""
+    """Writes the documents with the fits, while other processes that calibrate in this folder wait."""
     from costmodel.documents.text.yaml_editor import refuse_shipped
 
-    with updating(Path("hardware")):
+    with lock_for_update(Path("hardware")):
         documents = texts()
         if own:
             refuse_shipped(documents)
-        written_together(documents, folder=True)
+        write_all_or_none(documents, folder=True)
     return documents
 
 
 def _refuse_unsuited(file: str, held: str, of_kernels: Mapping[str, bool], of_runs: Mapping[str, bool]) -> None:
-    """Refuse an option of the other kind of table."""
+    """Raises a fault for an option that does not apply to this kind of table."""
     wrong, other = (of_kernels, "kernels") if held == "runs" else (of_runs, "runs")
     for option in (name for name, given in wrong.items() if given):
         hint = f"leave it out; it goes with tables of {other}"
@@ -201,11 +201,11 @@ def _calibrate_from_runs(
     refined = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
     documents = _write_fits(lambda: texts(refined), own=not afresh) if write else {}
     answer, result = lambda: report.runs_document(refined, documents), lambda: report.runs_json(refined, documents)
-    return pages.drawn(answer, result, "constants", yes=not (write and refined.why))
+    return pages.document_reply(answer, result, "constants", yes=not (write and refined.why))
 
 
-def _suited_to_serving(file: str, options: Mapping[str, bool]) -> None:
-    """Refuse an option of tables of kernels."""
+def _refuse_kernel_options(file: str, options: Mapping[str, bool]) -> None:
+    """Raises a fault for an option that only applies to tables of kernels."""
     for option in (name for name, given in options.items() if given):
         raise fail("C014", f"{file} has serving runs, to which {option} does not apply", None, "leave it out")
 
@@ -223,4 +223,4 @@ def _calibrate_from_benchmarks(
         lambda: report.benchmarks_document(found, documents),
         lambda: report.benchmarks_json(found, documents),
     )
-    return pages.drawn(answer, result, "constants", yes=not (write and found.why))
+    return pages.document_reply(answer, result, "constants", yes=not (write and found.why))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.output import updating, write_file
-from costmodel.commands.pages import drawn
-from costmodel.commands.scenario_options import Question, asking, with_plan
-from costmodel.commands.shared import PAGE, answering_in, optional, stated
+from costmodel.commands.output import lock_for_update, write_file
+from costmodel.commands.pages import document_reply
+from costmodel.commands.scenario_options import Question, question_command, with_plan
+from costmodel.commands.shared import PAGE, answering_in, optional, optional_argument
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.report.terminal.layout import Reply
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from costmodel.documents.schemas.baseline import Baseline, Entry
 
 OthersArgument = Annotated[
-    list[str] | None,
-    stated(help="More scenarios", autocompletion=completion.scenarios),
+    list[str] | None, optional_argument(help="More scenarios", autocompletion=completion.scenarios)
 ]
 _WITHIN = "1 %"
 _OF_BASELINE = ("--update", "--exact", "--within")
@@ -31,7 +30,7 @@ AgainstOption = Annotated[Path | None, optional("--against", metavar="FILE", hel
 
 
 @answering_in("github", "junit", *PAGE)
-@asking
+@question_command
 def check(
     question: Question,
     others: OthersArgument = None,
@@ -69,8 +68,10 @@ def check(
     Next: costmodel diff A B
     """
     if runs is not None:
-        return _runs(runs, alone=not (question.scenario or others or against or update or exact or question.is_flags))
-    from costmodel.explore.compare.check import BaselinePolicy, entries
+        return _check_measured_runs(
+            runs, alone=not (question.scenario or others or against or update or exact or question.is_flags)
+        )
+    from costmodel.explore.compare.check import BaselinePolicy, baseline_entries
     from costmodel.explore.compare.check import check as run
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import check as report
@@ -81,13 +82,13 @@ def check(
     if against is None and any(given):
         names = ", ".join(name for name, value in zip(_OF_BASELINE, given, strict=True) if value)
         raise fail("C008", f"{names} is about a baseline, and none is named", None, "name it: --against baseline.json")
-    baseline = _baseline(against, update=update)
+    baseline = _read_baseline(against, update=update)
     holding = BaselinePolicy(baseline, _parse_share(within), exact, update)
     checks = run({key: workload_of(case) for key, case in cases.items()}, holding)
     written = against if update else None
     if written is not None:
-        _write_baseline(written, entries(checks))
-    return drawn(
+        _write_baseline(written, baseline_entries(checks))
+    return document_reply(
         lambda: report.check_document(checks, wrote=str(written or "")),
         lambda: report.check_json(checks),
         "scenarios",
@@ -101,37 +102,37 @@ def check(
     )
 
 
-def _runs(folder: str, *, alone: bool) -> Reply:
-    """Compare the runs of a folder's last night with earlier nights, and name the term that explains a slowdown."""
+def _check_measured_runs(folder: str, *, alone: bool) -> Reply:
+    """Compares the runs of a folder's last night with earlier nights, and names the term that explains a slowdown."""
     from costmodel.evidence.validate.validate import moved_runs
     from costmodel.explore.import_export.import_file import GivenBesideFile
-    from costmodel.explore.import_export.import_log_folder import log_folder
+    from costmodel.explore.import_export.import_log_folder import read_log_folder
     from costmodel.report.answers.validate import moved_document, moved_json
 
     if not alone:
         raise fail("C008", "--runs is about measured runs, not about scenarios or a baseline", None, "leave those out")
-    read = log_folder(folder, GivenBesideFile())
+    read = read_log_folder(folder, GivenBesideFile())
     found = moved_runs(read.nights)
     if not found:
         why = [f"; {each.file}: {each.why}" for each in read.unread[:1]]
         sentence = f"{folder} has {len(read.nights)} tables or folders of runs; two or more are compared{''.join(why)}"
         raise fail("C008", sentence, Place(folder), "logs of each night in a folder, or tables of import LOG --as runs")
     slower = any(each.found.slower for each in found)
-    return drawn(lambda: moved_document(read, found), lambda: moved_json(read, found), "runs", yes=not slower)
+    return document_reply(lambda: moved_document(read, found), lambda: moved_json(read, found), "runs", yes=not slower)
 
 
 def _write_baseline(path: Path, entries: Mapping[str, Entry]) -> None:
-    """Write entries into a baseline file and keep its other scenarios, while other processes wait."""
+    """Writes entries into a baseline file and keeps its other scenarios, while other processes wait."""
     from costmodel.documents.schemas.baseline import renewed
     from costmodel.report.answers.check import baseline_text
 
-    with updating(path):
-        write_file(path, baseline_text(renewed(_baseline(path, update=True), entries)))
+    with lock_for_update(path):
+        write_file(path, baseline_text(renewed(_read_baseline(path, update=True), entries)))
 
 
 def _load_scenarios(question: Question, others: Sequence[str]) -> dict[str, LoadedScenario]:
-    """Each scenario by its name in a baseline; raises the faults of all that cannot be read."""
-    from costmodel.explore.compare.check import key_of
+    """Every scenario by its key in a baseline; raises the faults of all that cannot be read."""
+    from costmodel.explore.compare.check import baseline_key
     from costmodel.explore.search.required_chance import preferring
 
     cases: dict[str, LoadedScenario] = {}
@@ -139,7 +140,7 @@ def _load_scenarios(question: Question, others: Sequence[str]) -> dict[str, Load
     for asked in (question, *(replace(question, scenario=name, write=None, held=None) for name in others)):
         try:
             case = with_plan(preferring(asked.loaded(), None))  # a given baseline or limit rules, not a preference
-            key = key_of(asked.scenario, case)
+            key = baseline_key(asked.scenario, case)
             if key in cases:
                 place = Place(asked.scenario or case.file)
                 raise fail("C008", f"two scenarios are called '{key}' in a baseline", place, "check one alone")
@@ -151,8 +152,8 @@ def _load_scenarios(question: Question, others: Sequence[str]) -> dict[str, Load
     return cases
 
 
-def _baseline(path: Path | None, *, update: bool) -> Baseline | None:
-    """The baseline to compare with; it may be missing if it is written later."""
+def _read_baseline(path: Path | None, *, update: bool) -> Baseline | None:
+    """The baseline to compare with; it may be missing if it is to be written."""
     from costmodel.documents.schemas.baseline import read_baseline
 
     if path is None:

@@ -7,19 +7,19 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import PAGE, SetOption, answering_in, optional, stated
+from costmodel.commands.shared import PAGE, SetOption, answering_in, optional, optional_argument
 from costmodel.report.terminal.layout import Reply
 
 OperationArgument = Annotated[
     str,
-    stated(
+    optional_argument(
         help="all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, reduce or send",
         autocompletion=completion.collectives,
     ),
 ]
 SizeArgument = Annotated[
     list[str] | None,
-    stated(help="Bytes of the full buffer, as in nccl-tests; a single size is the largest of a table"),
+    optional_argument(help="Bytes of the full buffer, as in nccl-tests; a single size is the largest of a table"),
 ]
 GpuOption = Annotated[
     str | None, optional("--gpu", help="Accelerator, in its usual node", autocompletion=completion.accelerators)
@@ -67,13 +67,13 @@ def collective(
 
     Next: costmodel explain busbw
     """
-    from costmodel.commands.pages import drawn
+    from costmodel.commands.pages import document_reply
     from costmodel.explore.collective import collective as answer_of
     from costmodel.explore.scenario_from_flags import ScenarioFlags
     from costmodel.report.answers import collective as report
 
     flags = ScenarioFlags(gpu=gpu, node=node, gpus=gpus)
     answered = answer_of(operation, size or (), flags, tuple(assignments or ()), measured, algorithm=algorithm)
-    return drawn(
+    return document_reply(
         lambda: report.collective_document(answered), lambda: report.collective_json(answered), "sizes", found=answered
     )

@@ -1,4 +1,4 @@
-"""Every command, in the order in which one meets them; what a command needs is imported when it is asked for."""
+"""The table of all commands, in the order of the help; a command is imported when it is called."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ TRUST, EXCHANGE, DOCUMENTS, STAY = "Trust", "Exchange", "Documents", "Stay and a
 
 
 class CommandEntry(NamedTuple):
-    """A command of the table: its help panel, its module and function, and the folder of the module.
+    """A command: its help panel, module and function, and the folder of the module.
 
-    used: the options in its help, in addition to those of all commands; empty for all options. refuses: options of
-    workloads for which it has no answer; no help shows them
+    used: the options in its help besides those of all commands; empty for all. refuses: options of workloads for which
+    it
+    has no answer; no help shows them
     """
 
     panel: str
@@ -25,7 +26,7 @@ class CommandEntry(NamedTuple):
     refuses: str = ""
 
     def load(self) -> Callable[..., Any]:
-        """The function, its module imported.
+        """Imports the module and returns the function.
 
         >>> CommandEntry(LOOK, "estimate", "memory").load().__name__
         'memory'

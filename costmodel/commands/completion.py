@@ -1,9 +1,9 @@
-"""What the shell may complete: names of documents, results, words and codes."""
+"""Shell completions: names of documents, results, words and codes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from glob import escape, iglob
 from typing import get_args
 
@@ -25,14 +25,22 @@ def _files(incomplete: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
     ]
 
 
-def scenarios(incomplete: str) -> list[str]:
-    """Names of scenarios, or file paths, that start with the incomplete word."""
-    return _names_that_start(names("scenario"), incomplete) + _files(incomplete)
+def _documents_or_files(*kinds: str, suffixes: tuple[str, ...] = SUFFIXES) -> Callable[[str], list[str]]:
+    """A completion function: names of documents of these kinds, or file paths, that start with the incomplete word."""
+
+    def complete(incomplete: str) -> list[str]:
+        known = [name for kind in kinds for name in names(kind)]
+        return _names_that_start(known, incomplete) + _files(incomplete, suffixes)
+
+    return complete
 
 
-def scenarios_and_models(incomplete: str) -> list[str]:
-    """Names of scenarios and models, or paths."""
-    return _names_that_start([*names("scenario"), *names("model")], incomplete) + _files(incomplete)
+scenarios = _documents_or_files("scenario")
+scenarios_and_models = _documents_or_files("scenario", "model")
+nodes = _documents_or_files("node")
+models = _documents_or_files("model")
+stacks = _documents_or_files("stack")
+measured = _documents_or_files("measured", suffixes=(".csv", *SUFFIXES))
 
 
 def shelves(incomplete: str) -> list[str]:
@@ -60,24 +68,9 @@ def documents(incomplete: str) -> list[str]:
     return _names_that_start((name for kind in FOLDER_OF for name in names(kind)), incomplete)
 
 
-def nodes(incomplete: str) -> list[str]:
-    """Names of nodes, or file paths, that start with the incomplete word."""
-    return _names_that_start(names("node"), incomplete) + _files(incomplete)
-
-
-def models(incomplete: str) -> list[str]:
-    """Names of models, or file paths, that start with the incomplete word."""
-    return _names_that_start(names("model"), incomplete) + _files(incomplete)
-
-
 def accelerators(incomplete: str) -> list[str]:
     """Names of accelerators that start with the incomplete word."""
     return _names_that_start(names("accelerator"), incomplete)
-
-
-def stacks(incomplete: str) -> list[str]:
-    """Training software by name, or by path."""
-    return _names_that_start(names("stack"), incomplete) + _files(incomplete)
 
 
 def precisions(incomplete: str) -> list[str]:
@@ -85,11 +78,6 @@ def precisions(incomplete: str) -> list[str]:
     from costmodel.documents.schemas.precision import Precision
 
     return _names_that_start(get_args(Precision), incomplete)
-
-
-def measured(incomplete: str) -> list[str]:
-    """Measured tables: documents by name, CSV files by path."""
-    return _names_that_start(names("measured"), incomplete) + _files(incomplete, (".csv", *SUFFIXES))
 
 
 def explained(incomplete: str) -> list[str]:
@@ -107,7 +95,7 @@ def quantities(incomplete: str) -> list[str]:
 
 
 def pairs(incomplete: str) -> list[str]:
-    """Pairs of results, separated by a comma."""
+    """Pairs of results separated by a comma that start with the incomplete text."""
     from costmodel.documents.schemas.results import TRAINING_COLUMNS
 
     first, comma, _ = incomplete.partition(",")
@@ -123,6 +111,6 @@ def collectives(incomplete: str) -> list[str]:
 
 
 def schedules(incomplete: str) -> list[str]:
-    """Pipeline schedules, separated by commas, that complete the word."""
+    """Pipeline schedules separated by commas that start with the incomplete text."""
     before, comma, _ = incomplete.rpartition(",")
     return _names_that_start((f"{before}{comma}{name}" for name in get_args(Schedule)), incomplete)

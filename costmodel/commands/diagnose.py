@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-from costmodel.commands.scenario_options import Question, asking
+from costmodel.commands.scenario_options import Question, question_command
 from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.report.terminal.layout import Reply
 
@@ -35,7 +35,7 @@ AlsoOption = Annotated[
 
 
 @answering_in(*PAGE)
-@asking
+@question_command
 def diagnose(
     question: Question,
     step: StepOption = "",
@@ -60,11 +60,11 @@ def diagnose(
 
     Next: costmodel sensitivity SCENARIO
     """
-    from costmodel.commands.pages import drawn, no_answer
+    from costmodel.commands.pages import document_reply, reply_with_reasons_only
     from costmodel.exchange.logs.profiler_trace import profiled_step
-    from costmodel.explore.diagnose.diagnose import beside, second_runs
     from costmodel.explore.diagnose.diagnose import diagnose as explained
-    from costmodel.explore.diagnose.measured import MeasuredStep, measured, of_evaluation
+    from costmodel.explore.diagnose.diagnose import ranked_by_second_runs, second_runs
+    from costmodel.explore.diagnose.measured import MeasuredStep, measured_step, terms_of_evaluation
     from costmodel.explore.explain.effects import explained_plan
     from costmodel.ground.counts import EXCHANGING
     from costmodel.report.answers import diagnose as report
@@ -75,17 +75,19 @@ def diagnose(
 
     asked = explained_plan(question.case("diagnose"))
     if asked.refused:
-        return no_answer(TrainingView(asked), rows="refused")
-    base = of_evaluation(asked.evaluation)
+        return reply_with_reasons_only(TrainingView(asked), rows="refused")
+    base = terms_of_evaluation(asked.evaluation)
     figures = {"step_time": step, "mfu": mfu, "tokens_per_s": tokens}
     profile = None
     if trace:
         degrees = {axis: float(getattr(base.block, axis)[0]) for axis in EXCHANGING}
         read = profiled_step(trace, degrees)
         profile = MeasuredStep(read.step, {"step_time": read.step}, read.terms, read.notes)
-    given = measured(asked.inputs, base, figures, terms or [], table, profile, busy)
-    found = beside(explained(asked, base, given), second_runs(question.case("diagnose"), with_setting, also or []))
-    return drawn(
+    given = measured_step(asked.inputs, base, figures, terms or [], table, profile, busy)
+    found = ranked_by_second_runs(
+        explained(asked, base, given), second_runs(question.case("diagnose"), with_setting, also or [])
+    )
+    return document_reply(
         lambda: report.diagnose_document(found),
         lambda: report.diagnose_json(found),
         "causes",

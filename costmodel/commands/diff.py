@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.pages import drawn
-from costmodel.commands.scenario_options import Question, asking, with_best_plan, with_plan
-from costmodel.commands.shared import PAGE, answering_in, optional, stated
+from costmodel.commands.pages import document_reply
+from costmodel.commands.scenario_options import Question, question_command, with_best_plan, with_plan
+from costmodel.commands.shared import PAGE, answering_in, optional, optional_argument
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.layout import Reply
 
@@ -25,7 +25,7 @@ Ranks = tuple[int | None, int | None]
 
 BeforeArgument = Annotated[
     str | None,
-    stated(
+    optional_argument(
         metavar="A",
         help="A scenario, or a result written with --json; '-' for stdin; or only flags",
         autocompletion=completion.scenarios,
@@ -33,7 +33,7 @@ BeforeArgument = Annotated[
 ]
 AfterArgument = Annotated[
     str,
-    stated(
+    optional_argument(
         metavar="[B]",
         help="The other scenario or result; default: A, changed by --set or --plans",
         autocompletion=completion.scenarios,
@@ -48,7 +48,7 @@ PlansOption = Annotated[
 
 
 @answering_in(*PAGE)
-@functools.partial(asking, argument=BeforeArgument)
+@functools.partial(question_command, argument=BeforeArgument)
 def diff(
     question: Question,
     after: AfterArgument = "",
@@ -73,10 +73,10 @@ def diff(
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.explore.search.required_chance import preferring
 
-    ranks, stated = ranks_of(plans), bool(plans)
+    ranks, stated = parsed_ranks(plans), bool(plans)
     before, changed = question.scenario, not question.is_plain
     if before is None:
-        return _of_flags(question, ranks, stated=stated, exit_code=exit_code)
+        return _compare_flags_with_changes(question, ranks, stated=stated, exit_code=exit_code)
     if not (after or plans or changed):
         hint = "name another scenario, or add flags, --set or --plans"
         raise fail("C013", "there is nothing to compare with", None, hint)
@@ -84,13 +84,13 @@ def diff(
         raise fail("C013", "standard input is read once", None, "put one of the two into a file")
     other = replace(question, scenario=after or before).loaded()
     sides = (before, preferring(load_any(before), other.asked.safe)), (after or before, other)
-    first, second = map(_rank_words, ranks)
+    first, second = map(_rank_text, ranks)
     title = f"{before}{first} → {after or ('changed' if changed else before)}{second}"
-    return compared(sides, title, ranks if stated else None, changed=changed, exit_code=exit_code)
+    return comparison_reply(sides, title, ranks if stated else None, changed=changed, exit_code=exit_code)
 
 
-def _of_flags(question: Question, ranks: Ranks, *, stated: bool, exit_code: bool) -> Reply:
-    """Compare the scenario of flags with the same scenario after --set, or two ranked plans of its search."""
+def _compare_flags_with_changes(question: Question, ranks: Ranks, *, stated: bool, exit_code: bool) -> Reply:
+    """Compares the scenario of flags with the same one after --set, or two ranked plans of its search."""
     if not question.is_flags:
         raise fail("C013", "A is missing", None, "name a scenario, or describe one: --model NAME --gpu NAME")
     if not (question.assignments or stated):
@@ -102,20 +102,15 @@ def _of_flags(question: Question, ranks: Ranks, *, stated: bool, exit_code: bool
     names = shlex.join(before.asked.words), f"with {change}" if change else "the same"
     of_which = ("A and B", "B") if change else ("A", "B")
     whole = zip(names, ranks, of_which, strict=True)
-    title = " → ".join(f"{name}{_rank_words(rank)} ({which})" for name, rank, which in whole)
+    title = " → ".join(f"{name}{_rank_text(rank)} ({which})" for name, rank, which in whole)
     sides = (names[0], before), (names[1], after)
-    return compared(sides, title, ranks if stated else None, changed=True, exit_code=exit_code)
+    return comparison_reply(sides, title, ranks if stated else None, changed=True, exit_code=exit_code)
 
 
-def compared(
-    sides: Sequence[tuple[str, LoadedScenario]],
-    title: str,
-    ranks: Ranks | None,
-    *,
-    changed: bool,
-    exit_code: bool,
+def comparison_reply(
+    sides: Sequence[tuple[str, LoadedScenario]], title: str, ranks: Ranks | None, *, changed: bool, exit_code: bool
 ) -> Reply:
-    """The difference of two scenarios; with ranks, of the plans at these ranks in their searches."""
+    """The comparison of two scenarios; with ranks, of the plans at these ranks of their searches."""
     from costmodel.commands.by_workload import check_one_workload
     from costmodel.explore.compare.compare import compare
     from costmodel.report.answers import compare as report
@@ -123,8 +118,10 @@ def compared(
     (one, before), (other, after) = ((name, case if ranks else with_plan(case)) for name, case in sides)
     check_one_workload(before, after)
     first, second = ranks or (None, None)
-    changes = compare(_side(one, before, first, changed=False), _side(other, after, second, changed=changed))
-    return drawn(
+    changes = compare(
+        _side_of_case(one, before, first, changed=False), _side_of_case(other, after, second, changed=changed)
+    )
+    return document_reply(
         lambda: report.diff_document(changes, title),
         lambda: report.diff_json(changes),
         "figures",
@@ -133,8 +130,8 @@ def compared(
     )
 
 
-def _side(name: str, case: LoadedScenario, rank: int | None, *, changed: bool) -> Side:
-    """One side of a comparison: a scenario, an unchanged stored result, or the plan at a rank of the search."""
+def _side_of_case(name: str, case: LoadedScenario, rank: int | None, *, changed: bool) -> Side:
+    """One side of a comparison: a scenario, an unchanged stored result, or the plan at a rank of its search."""
     from costmodel.explore.compare.compare import is_stored
     from costmodel.explore.workloads import workload_of
 
@@ -143,12 +140,12 @@ def _side(name: str, case: LoadedScenario, rank: int | None, *, changed: bool) -
     return replace(side, case=case) if is_own else side
 
 
-def _rank_words(rank: int | None) -> str:
+def _rank_text(rank: int | None) -> str:
     return "" if rank is None else " own plan" if rank == 0 else f" plan {rank}"
 
 
-def ranks_of(text: str) -> Ranks:
-    """The two ranks in searches that --plans states."""
+def parsed_ranks(text: str) -> Ranks:
+    """The two ranks that --plans states."""
     if not text:
         return None, None
     parts = [part.strip() for part in str(text).split(",")]  # of JSON anything

@@ -1,4 +1,4 @@
-"""list, show, init, schema: print the documents, start a new scenario, support editors."""
+"""list, show, init, schema: print documents, start a scenario, support editors."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import answering, answering_document, stated
+from costmodel.commands.shared import answering, answering_document, optional_argument
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.layout import Reply
 
 
 class DocumentGroup(StrEnum):
-    """Groups of documents as the command line names them."""
+    """The groups of documents that `list` prints."""
 
     SCENARIOS = "scenarios"
     MODELS = "models"
@@ -37,7 +37,7 @@ class DocumentGroup(StrEnum):
 
 
 class StartOf(StrEnum):
-    """Workloads for which a scenario to start from is shipped."""
+    """The workloads for which `init` prints a scenario."""
 
     TRAINING = "training"
     SERVING = "serving"
@@ -45,7 +45,7 @@ class StartOf(StrEnum):
 
 
 class DocumentKind(StrEnum):
-    """Kinds of documents, each with a schema."""
+    """The kinds of documents that have a schema."""
 
     SCENARIO = "scenario"
     MODEL = "model"
@@ -112,8 +112,8 @@ _SHELVES = {word: shelf for shelf, words in _WORDS.items() for word in words.spl
 }
 
 
-def _shelf(word: str) -> DocumentGroup:
-    """The group of documents that a word names; a fault suggests the nearest name."""
+def _group_of_word(word: str) -> DocumentGroup:
+    """The group of documents that a word names; for an unknown word, a fault that suggests the nearest."""
     from costmodel.documents.keys.suggestions import nearest
     from costmodel.ground.errors import fail
 
@@ -126,8 +126,8 @@ def _shelf(word: str) -> DocumentGroup:
     raise fail("D009", f"there is no group of documents called '{word}'", place, hint)
 
 
-def _has(named: tuple[str, str], word: str) -> bool:
-    """Whether a document's name or title has a word in it, in any spelling."""
+def _matches(named: tuple[str, str], word: str) -> bool:
+    """Whether a document's name or title contains a word, in any spelling."""
     from costmodel.documents.reader.hub_names import squeezed
 
     return squeezed(word.lower()) in squeezed(" ".join(named).lower())
@@ -137,7 +137,7 @@ def _has(named: tuple[str, str], word: str) -> bool:
 def list_documents(
     shelf: Annotated[
         str | None,
-        stated(
+        optional_argument(
             metavar="[GROUP]",
             help=f"What to list: {', '.join(DocumentGroup)}, or another word for one; everything if left out",
             autocompletion=completion.shelves,
@@ -145,7 +145,7 @@ def list_documents(
     ] = None,
     prefix: Annotated[
         str | None,
-        stated(
+        optional_argument(
             metavar="[FILTER]",
             help="Of keys and formats, the beginning, or a part of keys; of documents, a part of the name",
             autocompletion=completion.keys,
@@ -170,15 +170,15 @@ def list_documents(
     from costmodel.documents.reader.library import held_against
     from costmodel.report.terminal import documents as report
 
-    asked = None if shelf is None else _shelf(shelf)
+    asked = None if shelf is None else _group_of_word(shelf)
     if asked is DocumentGroup.KEYS:
-        return _keys(prefix or "")
+        return _list_keys(prefix or "")
     if asked is DocumentGroup.FORMATS:
-        return _formats(prefix or "")
+        return _list_formats(prefix or "")
     kinds = [*itertools.chain.from_iterable(map(_KINDS.__getitem__, _UNASKED if asked is None else [asked]))]
     found = {kind: [(name, title_of(kind, name)) for name in by_maker(kind)] for kind in kinds}
     if prefix is not None:
-        found = {kind: [each for each in entries if _has(each, prefix)] for kind, entries in found.items()}
+        found = {kind: [each for each in entries if _matches(each, prefix)] for kind, entries in found.items()}
         if not any(found.values()):
             hint = f"costmodel list {shelf}, or costmodel list keys {prefix}"
             raise fail("C003", f"no name in list {shelf} has '{prefix}' in it", None, hint)
@@ -196,8 +196,8 @@ def list_documents(
     return Reply(lines, result, "documents")
 
 
-def _formats(prefix: str) -> Reply:
-    """The formats whose names start with a prefix; the options of the format if there is only one."""
+def _list_formats(prefix: str) -> Reply:
+    """The formats whose names start with a prefix; if only one does, its options too."""
     from costmodel.explore.import_export.format_options import launch_formats
     from costmodel.report.terminal import documents as report
 
@@ -208,8 +208,8 @@ def _formats(prefix: str) -> Reply:
     return Reply(lambda: report.format_lines(formats), lambda: report.formats_json(formats), "formats")
 
 
-def _keys(prefix: str) -> Reply:
-    """Every key for --set that starts with a prefix."""
+def _list_keys(prefix: str) -> Reply:
+    """The keys for --set that start with a prefix."""
     from costmodel.documents.keys.key_list import keys_of
     from costmodel.report.terminal import documents as report
 
@@ -221,7 +221,7 @@ def _keys(prefix: str) -> Reply:
 def show(
     name: Annotated[
         str,
-        stated(help="Name of a document, see costmodel list", autocompletion=completion.documents),
+        optional_argument(help="Name of a document, see costmodel list", autocompletion=completion.documents),
     ],
     fitted: Annotated[bool, typer.Option("--fitted", help="Its efficiency: what was fitted, beside the facts")] = False,
 ) -> Reply:
@@ -271,7 +271,7 @@ def init(
 
 @answering
 def schema(
-    kind: Annotated[DocumentKind, stated(help="Kind of document")],
+    kind: Annotated[DocumentKind, optional_argument(help="Kind of document")],
 ) -> Reply:
     """Print the JSON Schema of a kind of document, for completion and checks in an editor.
 

@@ -1,6 +1,6 @@
-"""Errors of the environment: streams, shell variables, memory, open files, disks. None of them is a bug.
+"""Faults of the environment, which are no bugs: streams, shell variables, memory, open files, disks.
 
-Nothing large is imported here, for the first of these faults can come before anything large is there.
+Nothing large is imported here, because such faults can come before large modules can be loaded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NO_MORE = {
 
 
 def open_streams() -> None:
-    """Open the null device for closed standard streams, so that no file takes their descriptors."""
+    """Opens the null device for closed standard streams, so that no file takes their descriptors."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -39,8 +39,8 @@ def open_streams() -> None:
                 os.open(os.devnull, os.O_RDWR)
 
 
-def without_leftovers() -> None:
-    """Remove variables that a shell, test or terminal left in the environment and that no request needs."""
+def remove_leftover_variables() -> None:
+    """Removes environment variables of shells, tests or terminals that would change how the program runs."""
     if not is_completing():
         os.environ.pop(COMPLETING, None)
     for name in _WIDTHS:
@@ -61,7 +61,7 @@ def is_completing() -> bool:
 
 
 def check_memory() -> None:
-    """Raise a fault if there is too little memory to start, since C libraries abort without a message."""
+    """Raises a fault if there is too little memory to start, since C libraries abort without a message."""
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if sys.platform != "win32" else {}
     try:
         mmap.mmap(-1, TO_START, **private).close()
@@ -70,8 +70,8 @@ def check_memory() -> None:
         raise fail("C022", f"there is not enough memory to start, {TO_START >> 20} MiB", None, hint) from None
 
 
-def surroundings(error: BaseException) -> CostModelError | None:
-    """The fault for an error of the environment, such as missing memory; None if the program is at fault."""
+def environment_fault(error: BaseException) -> CostModelError | None:
+    """The fault for an error of the environment, such as missing memory; None for an error of the program."""
     if isinstance(error, MemoryError):
         return fail("C022", "there is not enough memory", None, "take fewer --workers, or raise the limit: ulimit -v")
     if isinstance(error, OSError):

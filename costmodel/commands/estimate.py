@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from costmodel.commands import completion, pages
 from costmodel.commands.by_workload import commands_of
-from costmodel.commands.scenario_options import Question, asking
-from costmodel.commands.shared import PAGE, answering_in, optional, stated
+from costmodel.commands.scenario_options import Question, question_command
+from costmodel.commands.shared import PAGE, answering_in, optional, optional_argument
 from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @answering_in(*PAGE)
-@asking
+@question_command
 def estimate(question: Question) -> Reply:
     """How long a step takes, how much memory it needs, what it costs.
 
@@ -39,19 +39,19 @@ def estimate(question: Question) -> Reply:
 
     case = question.of_one_plan()
     view = commands_of(case).view(case, "estimate")
-    return pages.of_view(view, partial(report.estimate_document, view), view.plain, "plans", "time")
+    return pages.reply_of_view(view, partial(report.estimate_document, view), view.plain, "plans", "time")
 
 
 _SCENARIO_OR_MODEL = Annotated[
     str | None,
-    stated(
+    optional_argument(
         help="A scenario or a model, by name or path; or only flags", autocompletion=completion.scenarios_and_models
     ),
 ]
 
 
 @answering_in(*PAGE)
-@functools.partial(asking, argument=_SCENARIO_OR_MODEL)
+@functools.partial(question_command, argument=_SCENARIO_OR_MODEL)
 def memory(question: Question) -> Reply:
     """Where the bytes of the worst stage go, and whether they fit; for a model, its weights and states alone.
 
@@ -78,7 +78,7 @@ def memory(question: Question) -> Reply:
     case = question.of_one_plan()
     view, served = commands_of(case).view(case, "memory"), _served_on_machines(question, case)
     document, result = partial(report.memory_document, view, served), partial(report.memory_json, view, served)
-    return pages.of_view(view, document, result, "ledger", "memory")
+    return pages.reply_of_view(view, document, result, "ledger", "memory")
 
 
 def _served_on_machines(question: Question, case: LoadedScenario) -> list[ServedOn]:
@@ -94,7 +94,7 @@ def _served_on_machines(question: Question, case: LoadedScenario) -> list[Served
         return []
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.explore.purchase.buy import MOST
-    from costmodel.explore.purchase.offers import on_offer
+    from costmodel.explore.purchase.offers import offers_for
     from costmodel.explore.serving.best_fleets import served_on
     from costmodel.explore.workload_flags import FLAGS
     from costmodel.explore.workloads import workload_of
@@ -102,24 +102,24 @@ def _served_on_machines(question: Question, case: LoadedScenario) -> list[Served
     if any(item.path == "workload.kind" for item in case.asked.assumed):
         question = replace(question, flags={**question.flags, "stack": FLAGS["serving"].engine})
     asked = workload_of(question.varied({"cluster.node": "", "cluster.nodes": ""}))
-    offers = on_offer(case=asked.case).machines
+    offers = offers_for(case=asked.case).machines
     machines = {machine.accelerator: machine for machine in reversed(offers) if not machine.price}
     return [] if asked.request_tokens is None else [*served_on(serving(asked.case), machines.values(), MOST)]
 
 
 def _model_memory(model: str) -> Reply:
     """The answer for a model without a machine: parameters, weights and optimizer states."""
-    from costmodel.explore.explain.model_memory import model_alone
+    from costmodel.explore.explain.model_memory import model_memory
     from costmodel.report.data_formats import training_json
     from costmodel.report.terminal import training_memory
 
-    facts, document = model_alone(model), training_memory.model_memory
+    facts, document = model_memory(model), training_memory.model_memory
     made = partial(document, facts)
-    return pages.drawn(made, lambda: training_json.model_memory_fields(facts), "recipes", found=facts)
+    return pages.document_reply(made, lambda: training_json.model_memory_fields(facts), "recipes", found=facts)
 
 
 @answering_in(*PAGE)
-@asking
+@question_command
 def comm(question: Question) -> Reply:
     """Every collective of a step: its ranks, link, count, time, and exposed part.
 
@@ -136,11 +136,11 @@ def comm(question: Question) -> Reply:
     case = question.of_one_plan()
     view = commands_of(case).view(case, "comm")
     document, result = partial(report.communication_document, view), partial(report.communication_json, view)
-    return pages.of_view(view, document, result, "transfers", "network")
+    return pages.reply_of_view(view, document, result, "transfers", "network")
 
 
 @answering_in(*PAGE)
-@asking
+@question_command
 def run(question: Question) -> Reply:
     """How long the whole run takes with failures, checkpoints and restarts; what it costs, draws and emits.
 
@@ -161,11 +161,11 @@ def run(question: Question) -> Reply:
     commands = commands_of(case, "run")
     view = commands.view(case if case.scenario.run is not None else vary_any(case, ["run={}"]), "run")
     document, result = partial(report.run_document, view), partial(report.run_json, view)
-    return pages.of_view(view, document, result, "plans", "run")
+    return pages.reply_of_view(view, document, result, "plans", "run")
 
 
 @answering_in(*PAGE, "trace")
-@asking
+@question_command
 def pipeline(
     question: Question,
     schedule: Annotated[
@@ -188,12 +188,12 @@ def pipeline(
 
     Next: costmodel explain SCENARIO bubble
     """
-    from costmodel.explore.explain.schedule_order import named, pipelines
+    from costmodel.explore.explain.schedule_order import compare_schedules, schedules_named
     from costmodel.report.answers import pipeline as report
     from costmodel.report.answers.training_view import TrainingView
 
-    timelines = pipelines(question.case("pipeline"), named(schedule))
+    timelines = compare_schedules(question.case("pipeline"), schedules_named(schedule))
     yes = not (timelines.own.refused or timelines.own.broken)
     forms = {**pages.plan_forms(TrainingView(timelines.own), "pipeline"), "trace": lambda: report.trace_text(timelines)}
     document, result = partial(report.pipeline_document, timelines), partial(report.pipeline_json, timelines)
-    return pages.drawn(document, result, "schedules", yes=yes, others=forms, found=timelines)
+    return pages.document_reply(document, result, "schedules", yes=yes, others=forms, found=timelines)

@@ -1,4 +1,4 @@
-"""Runs the program: exit codes, interrupts, closed streams, and the report of an error."""
+"""Runs the program and sets its exit code: interrupts, closed pipes, and reports of errors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 from rich.text import Text
 
-from costmodel.commands.environment_errors import is_completing, surroundings
-from costmodel.commands.output import discard, printed
+from costmodel.commands.environment_errors import environment_fault, is_completing
+from costmodel.commands.output import discard, print_lines
 from costmodel.ground.errors import CostModelError
 from costmodel.report.terminal.layout import BAD, terminal_width, visible_text
 
@@ -38,20 +38,20 @@ def print_faults(error: CostModelError) -> None:
     """Print every fault on standard error."""
     from costmodel.report.terminal.faults import fault_report
 
-    printed(fault_report(error.faults, terminal_width(stderr=True)), stderr=True)
+    print_lines(fault_report(error.faults, terminal_width(stderr=True)), stderr=True)
 
 
-def interrupt(own: int, _signal: int, _frame: FrameType | None) -> NoReturn:
-    """Handle Ctrl-C: exit with 130, without a traceback and without waiting for workers."""
+def exit_on_interrupt(own: int, _signal: int, _frame: FrameType | None) -> NoReturn:
+    """Signal handler of Ctrl-C: exits with 130, without a traceback and without waiting for workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.getpid() != own:  # a worker, which inherited this
         os._exit(Exit.INTERRUPTED)
-    _leave(Exit.INTERRUPTED)
+    _exit_and_kill_workers(Exit.INTERRUPTED)
 
 
-def _leave(code: int) -> NoReturn:
-    """Exit now and kill child processes that still work."""
-    workers = _workers(os.getpid())
+def _exit_and_kill_workers(code: int) -> NoReturn:
+    """Exits now and kills child processes that still work."""
+    workers = _child_processes(os.getpid())
     for worker in workers:
         with contextlib.suppress(OSError):
             os.kill(worker, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
@@ -60,14 +60,14 @@ def _leave(code: int) -> NoReturn:
     raise SystemExit(code) from None
 
 
-def _unless_interrupted() -> None:
-    """Exit with 130 if Ctrl-C was pressed before the error: then the error is no bug."""
+def _exit_if_interrupted() -> None:
+    """Exits with 130 if Ctrl-C was pressed before the error, which then is no bug."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         raise SystemExit(Exit.INTERRUPTED)
 
 
-def _workers(own: int) -> set[int]:
-    """Child processes, from the system where it lists them, and from the process pool."""
+def _child_processes(own: int) -> set[int]:
+    """The ids of child processes, from the system if it lists them, and from process pools."""
     processes: set[int] = set()
     with contextlib.suppress(OSError):
         processes.update(map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()))
@@ -75,8 +75,8 @@ def _workers(own: int) -> set[int]:
     return processes.union(child.pid for child in pool.active_children() if child.pid) if pool else processes
 
 
-def _streams() -> None:
-    """Replace closed output streams by the null device; others replace letters that they cannot encode."""
+def _repair_output_streams() -> None:
+    """Replaces closed output streams by the null device; others replace characters that they cannot encode."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -95,10 +95,10 @@ def _pending_exit_code(error: BaseException | None) -> int:
     return Exit.YES
 
 
-def guarded(run: Callable[[], None]) -> NoReturn:
+def run_program(run: Callable[[], None]) -> NoReturn:
     """Run the program: invalid input exits with 2, an internal error with 3, a closed pipe silently."""
-    signal.signal(signal.SIGINT, functools.partial(interrupt, os.getpid()))
-    _streams()
+    signal.signal(signal.SIGINT, functools.partial(exit_on_interrupt, os.getpid()))
+    _repair_output_streams()
     try:
         run()
     except BrokenPipeError as error:
@@ -106,25 +106,25 @@ def guarded(run: Callable[[], None]) -> NoReturn:
         raise SystemExit(_pending_exit_code(error)) from None
     except SystemExit as left:  # Typer and Rich turn a closed pipe into one
         raise SystemExit(
-            _pending_exit_code(left) if isinstance(left.__context__, BrokenPipeError) else _exit_code(left)
+            _pending_exit_code(left) if isinstance(left.__context__, BrokenPipeError) else _exit_code_of(left)
         ) from None
     except Exception as error:
-        _unless_interrupted()
+        _exit_if_interrupted()
         if is_completing():  # a shell shows no error messages during completion
             raise SystemExit(Exit.CANNOT) from None
-        _fail(error)
+        _exit_with_error(error)
     raise SystemExit(Exit.YES)
 
 
-def _exit_code(left: SystemExit) -> Any:
-    """The exit code of the command; failed shell completion exits with CANNOT instead of 1 from Typer."""
+def _exit_code_of(left: SystemExit) -> Any:
+    """The exit code of a command; failed shell completion exits with CANNOT instead of Typer's 1."""
     completion = is_completing() or any(word.endswith("-completion") for word in sys.argv[1:])
     return Exit.CANNOT if completion and left.code == Exit.NO else left.code
 
 
-def _fail(error: Exception) -> NoReturn:
-    """Print the error and exit: with 2 where the input or the system is at fault, with 3 for a bug of costmodel."""
-    fault = error if isinstance(error, CostModelError) else surroundings(error)
+def _exit_with_error(error: Exception) -> NoReturn:
+    """Prints an error and exits: with 2 for a fault of input or system, with 3 for a bug of costmodel."""
+    fault = error if isinstance(error, CostModelError) else environment_fault(error)
     if os.environ.get("COSTMODEL_DEBUG") == "1" and fault is not error:
         traceback.print_exc()
     try:
@@ -133,8 +133,8 @@ def _fail(error: Exception) -> NoReturn:
         discard(sys.stdout)
     if fault is not None:
         print_faults(fault)
-        _leave(Exit.CANNOT)
+        _exit_and_kill_workers(Exit.CANNOT)
     bug = Text(f"error[bug]: {type(error).__name__}: {visible_text(str(error))}", style=BAD)
     ours = Text(f"This is an internal error. COSTMODEL_DEBUG=1 prints the traceback; please report it: {ISSUES}")
-    printed([bug, ours], stderr=True)
-    _leave(Exit.BUG)
+    print_lines([bug, ours], stderr=True)
+    _exit_and_kill_workers(Exit.BUG)

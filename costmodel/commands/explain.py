@@ -11,8 +11,8 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
-from costmodel.commands.scenario_options import Question, asking, with_plan
-from costmodel.commands.shared import PAGE, answering_in, optional, stated
+from costmodel.commands.scenario_options import Question, question_command, with_plan
+from costmodel.commands.shared import PAGE, answering_in, optional, optional_argument
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.layout import Reply
 
@@ -33,19 +33,18 @@ RunOption = Annotated[
 ]
 _WHAT = Annotated[
     str | None,
-    stated(
+    optional_argument(
         help="A scenario, a word or a code; with a scenario in flags, a figure", autocompletion=completion.explained
     ),
 ]
 
 
 @answering_in(*PAGE)
-@functools.partial(asking, argument=_WHAT)
+@functools.partial(question_command, argument=_WHAT)
 def explain(
     question: Question,
     quantity: Annotated[
-        str | None,
-        stated(help="A figure of the scenario's plan", autocompletion=completion.quantities),
+        str | None, optional_argument(help="A figure of the scenario's plan", autocompletion=completion.quantities)
     ] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     depth: Annotated[
@@ -81,39 +80,43 @@ def explain(
     if (
         what == "collective"
         and quantity is not None
-        and (collective_reply := _collective(question, quantity, more or [], depth))
+        and (collective_reply := _collective_reply(question, quantity, more or [], depth))
     ):
         return collective_reply
     is_ring = bool(ranks is not None or message or bandwidth or latency or run)
     if worth and (is_ring or (not what and not question.is_flags)):
-        raise _no_worth(what or "words")
+        raise _no_worth_fault(what or "words")
     if is_ring:
-        return _ring(what, ranks, message, bandwidth, latency, run)
+        return _ring_reply(what, ranks, message, bandwidth, latency, run)
     if question.is_flags and not _is_scenario(what):
         figure = " ".join(filter(None, (what, quantity, *(more or ())))) or "step_time"
         asked = replace(question, scenario=None)
-        return _plan(asked) if figure == "plan" and not worth else _figure(asked, figure, depth, worth)
+        return (
+            _plan_neighbours_reply(asked)
+            if figure == "plan" and not worth
+            else _figure_reply(asked, figure, depth, worth)
+        )
     if not what:
-        return _words()
+        return _all_words_reply()
     named = " ".join(filter(None, (quantity, *(more or ()))))
     words = " ".join(filter(None, (what, named)))
     if more and _is_scenario(what):
         quantity, more = named, None
-    if more or (quantity is not None and not _is_scenario(what) and (_is_word(words) or not _is_quantity(quantity))):
+    if more or (quantity is not None and not _is_scenario(what) and (_have_page(words) or not _is_quantity(quantity))):
         what, quantity = words, None
     if quantity == "plan" and _is_scenario(what) and not worth:
-        return _plan(question)
+        return _plan_neighbours_reply(question)
     if quantity is not None:
-        return _figure(question, quantity, depth, worth)
+        return _figure_reply(question, quantity, depth, worth)
     if _is_scenario(what):
-        raise _without_figure(question, what)
+        raise _missing_figure_fault(question, what)
     if worth:
-        raise _no_worth(what)
-    return _page(what)
+        raise _no_worth_fault(what)
+    return _page_reply(what)
 
 
-def _plan(question: Question) -> Reply:
-    """The scenario's plan compared with neighbouring plans."""
+def _plan_neighbours_reply(question: Question) -> Reply:
+    """The scenario's plan compared with plans that differ in one choice."""
     from costmodel.commands import pages
     from costmodel.explore.vary.neighbours import neighbours
     from costmodel.explore.workloads import workload_of
@@ -122,16 +125,16 @@ def _plan(question: Question) -> Reply:
     case = with_plan(question.loaded())
     view = commands_of(case).view(case, "explain")
     if view.answer.refused:
-        return pages.no_answer(view, rows="refused")
+        return pages.reply_with_reasons_only(view, rows="refused")
     nearby = neighbours(workload_of(case), view.answer)
     document = lambda: report.neighbours_document(view, nearby)  # noqa: E731
-    return pages.drawn(document, lambda: report.neighbours_json(view, nearby), "neighbours", found=nearby)
+    return pages.document_reply(document, lambda: report.neighbours_json(view, nearby), "neighbours", found=nearby)
 
 
-def _collective(question: Question, operation: str, more: Sequence[str], depth: int | None) -> Reply | None:
-    """A collective of a size, and of an algorithm, as a tree of equations; None where the word is no collective."""
-    from costmodel.commands.pages import drawn
-    from costmodel.explore.collective import collective, explained, is_operation
+def _collective_reply(question: Question, operation: str, more: Sequence[str], depth: int | None) -> Reply | None:
+    """The equation tree of a collective's time; None if the word is no collective."""
+    from costmodel.commands.pages import document_reply
+    from costmodel.explore.collective import collective, collective_trees, is_operation
     from costmodel.explore.scenario_from_flags import ScenarioFlags
     from costmodel.report.answers import collective as report
 
@@ -143,8 +146,8 @@ def _collective(question: Question, operation: str, more: Sequence[str], depth: 
         raise fail("C003", sentence, None, f"costmodel explain collective {operation} 1GB --gpus 64")
     size, algorithm = more[:1], (more[1] if len(more) > 1 else None)
     answered = collective(operation, size, ScenarioFlags(**question.flags), question.assignments, algorithm=algorithm)
-    nodes = explained(answered)
-    return drawn(
+    nodes = collective_trees(answered)
+    return document_reply(
         lambda: report.collective_explanation(answered, nodes, depth),
         lambda: report.collective_explanation_json(answered, nodes),
         "figures",
@@ -152,14 +155,14 @@ def _collective(question: Question, operation: str, more: Sequence[str], depth: 
     )
 
 
-def _words() -> Reply:
+def _all_words_reply() -> Reply:
     """Everything that can be explained."""
     from costmodel.report.terminal import word_pages
 
     return Reply(word_pages.words_lines, word_pages.words_json)
 
 
-def _page(word: str) -> Reply:
+def _page_reply(word: str) -> Reply:
     """The page that explains a word or code."""
     from costmodel.explore.explain.pages import page_or_nearest
     from costmodel.report.terminal import word_pages
@@ -168,9 +171,9 @@ def _page(word: str) -> Reply:
     return Reply(lambda: word_pages.word_page(about), lambda: word_pages.page_json(about))
 
 
-def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, latency: str, run: bool) -> Reply:
-    """A ring all-reduce over `ranks` ranks, step by step; `run` also runs it here and measures its links."""
-    from costmodel.explore.collective import USUAL, ring, usual_bandwidth
+def _ring_reply(word: str | None, ranks: int | None, message: str, bandwidth: str, latency: str, run: bool) -> Reply:
+    """A ring all-reduce over `ranks` ranks, step by step; `run` also runs it here and measures the links."""
+    from costmodel.explore.collective import USUAL, default_link_bandwidth, ring_all_reduce
     from costmodel.ground.parsing import UnitError, parse
     from costmodel.report.answers import collective
 
@@ -178,7 +181,7 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
         sentence = "--ranks, with --message, --bandwidth, --latency and --run beside it, is for ring-all-reduce"
         raise fail("C003", sentence, None, "costmodel explain ring-all-reduce --ranks 4")
     try:
-        rate = parse(bandwidth, "B/s") if bandwidth else usual_bandwidth()
+        rate = parse(bandwidth, "B/s") if bandwidth else default_link_bandwidth()
         sizes = parse(message or ("16 MB" if run else "1 GB"), "B"), rate, parse(latency or "0 s", "s")
     except UnitError as error:
         raise fail("C003", str(error), None, '--message "1 GB" --bandwidth "50 GB/s" --latency "5 us"') from None
@@ -190,23 +193,23 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
 
         ran = run_ring(ranks, sizes[0])
         sizes = sizes[0], rate if bandwidth else ran.bandwidth, sizes[2] if latency else ran.latency
-    ring_answer = ring(ranks, *sizes)
+    ring_answer = ring_all_reduce(ranks, *sizes)
     link = "" if bandwidth else "measured here" if ran else f"{USUAL}; --bandwidth sets another"
     return Reply(
         lambda: collective.ring_lines(ring_answer, link, ran), lambda: collective.ring_json(ring_answer, ran), "steps"
     )
 
 
-def _figure(question: Question, label: str, depth: int | None, worth: bool) -> Reply:
-    """A figure of the scenario's plan as a tree of equations; a page if the label names no figure."""
+def _figure_reply(question: Question, label: str, depth: int | None, worth: bool) -> Reply:
+    """The equation tree of a figure of the scenario's plan; a page if the label names no figure."""
     from costmodel.commands import pages
-    from costmodel.explore.label_lookup import explained, has_none, labelled
+    from costmodel.explore.label_lookup import has_no_figure, meaning_in_answer, trees_of_figures
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import explain as report
 
     case = question.of_one_plan()
     view, asked = commands_of(case).view(case, "explain"), workload_of(case)
-    meant = labelled(asked, view.answer, label)
+    meant = meaning_in_answer(asked, view.answer, label)
     if meant.page is not None:
         from costmodel.report.terminal import word_pages
 
@@ -215,13 +218,13 @@ def _figure(question: Question, label: str, depth: int | None, worth: bool) -> R
             lambda: word_pages.word_page(about, values), lambda: word_pages.page_json(about, values), found=about
         )
     if view.answer.refused:
-        return pages.no_answer(view)
-    if has_none(asked, view.answer, meant.figures):
-        return pages.no_answer(view, f"A plan that does not fit has no {label}.")
+        return pages.reply_with_reasons_only(view)
+    if has_no_figure(asked, view.answer, meant.figures):
+        return pages.reply_with_reasons_only(view, f"A plan that does not fit has no {label}.")
     if worth:
-        return _worth(view.answer.costs, label, meant.figures)
-    nodes = explained(asked, view.answer, meant.figures)
-    return pages.drawn(
+        return _worth_reply(view.answer.costs, label, meant.figures)
+    nodes = trees_of_figures(asked, view.answer, meant.figures)
+    return pages.document_reply(
         lambda: report.explanation_document(view, label, nodes, depth),
         lambda: report.explanation_json(view, label, nodes),
         "figures",
@@ -229,33 +232,33 @@ def _figure(question: Question, label: str, depth: int | None, worth: bool) -> R
     )
 
 
-def _worth(costs: Mapping[str, float], label: str, figures: Sequence[str]) -> Reply:
-    """How much each term of a step improves predictions of published steps, beside its share in this plan."""
+def _worth_reply(costs: Mapping[str, float], label: str, figures: Sequence[str]) -> Reply:
+    """How much each term of a step improves predictions of published steps, with its share in this plan."""
     from costmodel.commands.validate import StepTerm, worth_reply
     from costmodel.evidence.validate.validate import validated
 
     names = {term: term if term in costs else f"{term}_exposed" for term in (each.value for each in StepTerm)}
     named = [term for term, name in names.items() if name in figures] or ([*names] if "step_time" in figures else [])
     if not named or "step_time" not in costs:
-        raise _no_worth(label)
+        raise _no_worth_fault(label)
     here = {term: costs.get(names[term], 0.0) / costs["step_time"] for term in named}
     return worth_reply(validated(quantity="time"), named, "layer_kind" if len(named) == 1 else None, here)
 
 
-def _no_worth(label: str) -> CostModelError:
+def _no_worth_fault(label: str) -> CostModelError:
     sentence = f"--worth is about the time of a training step and its terms, not about {label}"
     return fail("C003", sentence, None, "costmodel explain SCENARIO step_time --worth")
 
 
 def _is_quantity(word: str) -> bool:
-    """Whether a word names a figure of plans, so that the word before it may be a misspelt scenario."""
+    """Whether a word names a figure of plans; the word before it may then be a misspelt scenario."""
     from costmodel.explore.explain.explain import quantities
 
     return word in quantities()
 
 
-def _is_word(words: str) -> bool:
-    """Whether words together have a page, as "flash attention" has, whose second is a figure of plans too."""
+def _have_page(words: str) -> bool:
+    """Whether words together have a page, although the second one is also a figure, as in "flash attention"."""
     from costmodel.explore.explain.pages import page
 
     try:
@@ -265,13 +268,13 @@ def _is_word(words: str) -> bool:
     return True
 
 
-def _without_figure(question: Question, what: str) -> CostModelError:
+def _missing_figure_fault(question: Question, what: str) -> CostModelError:
     """The fault for a scenario without the name of a figure, with an example."""
     figure = "step_time"
     try:
         from costmodel.explore.workloads import workload_of
 
-        figure = workload_of(question.loaded(planned=False)).usual
+        figure = workload_of(question.loaded(planned=False)).usual_result
     except CostModelError:  # the fault about the scenario comes with its figure
         pass
     return fail("C003", f"'{what}' is a scenario; name a figure of it", None, f"costmodel explain {what} {figure}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import pages
-from costmodel.commands.scenario_options import Question, asking
+from costmodel.commands.scenario_options import Question, question_command
 from costmodel.commands.shared import answering_with_file
 from costmodel.report.terminal.layout import FileOutput, Reply
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ExportFormat(StrEnum):
-    """Formats that are written."""
+    """The formats that `export` writes."""
 
     MEGATRON = "megatron"
     BRIDGE = "bridge"
@@ -60,7 +60,7 @@ def _formats_that_start(incomplete: str) -> list[str]:
 
 
 @answering_with_file
-@asking
+@question_command
 def export(
     question: Question,
     to: Annotated[
@@ -102,11 +102,11 @@ def export(
     from costmodel.explore.workload_flags import writer_of
     from costmodel.report.answers import export as report
 
-    wanted = _format(to)
+    wanted = _format_named(to)
     planned = rank is None and (wanted is None or writer_of(wanted).plans_ahead)  # as estimate plans flags
     case = question.loaded(planned=planned)
     exported = _export_plan(case, wanted, rank)
-    return pages.drawn(
+    return pages.document_reply(
         lambda: report.export_document(exported, lossy=lossy),
         lambda: report.export_json(exported),
         "",
@@ -116,8 +116,8 @@ def export(
     )
 
 
-def _format(word: str) -> ExportFormat | None:
-    """The format that a word names, without regard to case and punctuation; a fault suggests the nearest name."""
+def _format_named(word: str) -> ExportFormat | None:
+    """The format that a word names, in any spelling; for an unknown word, a fault that suggests the nearest."""
     from costmodel.documents.keys.suggestions import nearest
     from costmodel.ground.errors import Place, fail
 

@@ -1,4 +1,4 @@
-"""Lays out help like answers: no line wider than the terminal, nothing truncated, plain text on request."""
+"""Prints help texts no wider than the terminal, with nothing cut off, and usage errors as plain text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from costmodel.commands.command_table import COMMANDS, USED_BY_ALL
-from costmodel.commands.output import printed
+from costmodel.commands.output import print_lines
 from costmodel.commands.shared import OUTPUT_PANEL
 from costmodel.ground.counts import number_of
 from costmodel.report.terminal.layout import (
@@ -37,24 +37,24 @@ _MOST_NAMES = 0.45  # share of a line beyond which names stand above what they m
 _EXAMPLE = "  costmodel "
 
 
-class _Help:
-    """Base of commands that print costmodel's own help; Typer's help cuts names and values in narrow columns."""
+class _HelpBase:
+    """Base of commands that print costmodel's own help; Typer's help cuts names and values."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Prints costmodel's own help in place of Typer's."""
         _print_help(self, ctx, whole=False)
 
     def get_params(self, ctx: Any) -> Any:
-        """All parameters, which build no schema without need."""
+        """All parameters, without building schemas that are not needed."""
         params = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
             if "process_value" not in vars(param):
-                param.process_value = functools.partial(_processed, param, param.process_value)
+                param.process_value = functools.partial(_processed_value, param, param.process_value)
         return params
 
 
-def _processed(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
-    """The value of a parameter; of one without a value, and of text, Typer need not build a schema of pydantic."""
+def _processed_value(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    """The value of a parameter; for missing values and text without pydantic's schema, which is slow to build."""
     described = getattr(param, "type_descriptor", None)  # of Typer since 0.29
     if value is None and not param.required:
         value = () if param.multiple or param.nargs == -1 else None
@@ -65,92 +65,92 @@ def _processed(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: 
 
 def _print_help(command: Any, ctx: Any, *, whole: bool) -> None:
     width = terminal_width() or _PIPED
-    printed(laid_out(help_lines(command, ctx, width, whole=whole), width))
+    print_lines(laid_out(help_lines(command, ctx, width, whole=whole), width))
 
 
-class CommandHelp(_Help, TyperCommand):
-    """A command with legible help."""
+class CommandHelp(_HelpBase, TyperCommand):
+    """A Typer command with costmodel's help."""
 
     def print_all(self, ctx: Any) -> None:
-        """Print the help with all options."""
+        """Prints the help with all options."""
         _print_help(self, ctx, whole=True)
 
 
-class Commands(UserDict[str, Any]):
-    """Commands by name for Typer; each is imported and built only when it is looked up."""
+class LazyCommands(UserDict[str, Any]):
+    """The commands by name; each is imported and built when it is looked up."""
 
     def __getitem__(self, name: str) -> Any:
         """A command with its options."""
-        return _command(name) if name in self.data else super().__getitem__(name)
+        return _build_command(name) if name in self.data else super().__getitem__(name)
 
 
 @functools.cache
-def _command(name: str) -> Any:
-    """Import and build the command with a name, outside of any group."""
+def _build_command(name: str) -> Any:
+    """Imports and builds the command with a name, outside of any group."""
     entry, alone = COMMANDS[name], typer.Typer(add_completion=False)
     alone.command(name, cls=CommandHelp, rich_help_panel=entry.panel)(entry.load())
     return typer.main.get_command(alone)
 
 
-class CommandGroupHelp(_Help, TyperGroup):
-    """The program: all commands, with costmodel's layout of help and of usage errors."""
+class CommandGroupHelp(_HelpBase, TyperGroup):
+    """The program: all commands, with costmodel's help and usage errors."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.commands = Commands(COMMANDS)
+        self.commands = LazyCommands(COMMANDS)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names, in the order of the table."""
+        """The names of the commands, in the order of the table."""
         return [*COMMANDS]
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         """Parse the command line up to the name of the command."""
-        return _legible(super().make_context)(*args, **options)
+        return _with_plain_usage_errors(super().make_context)(*args, **options)
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Parse the words of a command line; `help COMMAND` means `COMMAND --help`."""
+        """Parses a command line; `help COMMAND` means `COMMAND --help`."""
         words = [*args[1:2], "--help"] if args[:1] == ["help"] else args
         return super().parse_args(ctx, words)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command after its own options are parsed."""
-        return _legible(super().invoke)(ctx)
+        return _with_plain_usage_errors(super().invoke)(ctx)
 
 
 def help_lines(command: Any, ctx: Any, width: int, *, whole: bool = False) -> Iterator[Line]:
-    """Lines of a help: usage, text, parameters, and for the program its commands by panel.
+    """The lines of a help: usage, text, parameters, and for the program its commands by panel.
 
     whole: list all parameters, not only the usual ones
     """
     yield styled(command.get_usage(ctx), HEAD)
     yield Text()
-    yield from _text(inspect.cleandoc(command.help or ""))
+    yield from _text_lines(inspect.cleandoc(command.help or ""))
     kinds: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-    params, left = _listed(command, ctx, whole=whole)
-    for param in sorted(params, key=lambda param: _panel(param, command) == OUTPUT_PANEL):
+    params, left = _listed_parameters(command, ctx, whole=whole)
+    for param in sorted(params, key=lambda param: _panel_of(param, command) == OUTPUT_PANEL):
         record = param.get_help_record(ctx)
         if record is not None:
-            panel = _panel(param, command)
+            panel = _panel_of(param, command)
             few = left and panel not in ("Arguments", OUTPUT_PANEL)
             name, words = record
             kinds.setdefault("Options" if few else panel, []).append((name, _DEFAULT.sub(r"default: \1", words)))
     for name, entry in COMMANDS.items() if isinstance(command, TyperGroup) else ():
         kinds.setdefault(entry.panel, []).append((name, _first_sentence(inspect.getdoc(entry.load()) or "")))
     for title, rows in kinds.items():
-        yield from _section(title, rows, width)
+        yield from _section_lines(title, rows, width)
     if left:
         yield Text()
         yield styled(f"{number_of(left, 'more option')}: --help-all")
     if command.epilog:
         yield Text()
-        yield _prose(command.epilog)
+        yield _paragraph(command.epilog)
 
 
 _DEFAULT = re.compile(r"default: \((.*?)\)(?=[;\]])")  # as Typer writes one in words
 
 
-def _listed(command: Any, ctx: Any, *, whole: bool) -> tuple[list[Any], int]:
-    """The parameters that a help lists, and the number that it hides."""
+def _listed_parameters(command: Any, ctx: Any, *, whole: bool) -> tuple[list[Any], int]:
+    """The parameters that a help lists, and the number of those it hides."""
     params, entry = command.get_params(ctx), COMMANDS.get(ctx.info_name)
     if entry is None or isinstance(command, TyperGroup):
         return params, 0
@@ -163,8 +163,8 @@ def _listed(command: Any, ctx: Any, *, whole: bool) -> tuple[list[Any], int]:
     return shown, len(params) - len(shown) - 1  # --help-all stands in the line that counts the others
 
 
-def _panel(param: Any, command: Any) -> str:
-    """The help heading of a parameter; all options of the program itself share one."""
+def _panel_of(param: Any, command: Any) -> str:
+    """The heading under which a help lists a parameter."""
     if param.param_type_name != "option":
         return "Arguments"
     if isinstance(command, TyperGroup):
@@ -172,14 +172,14 @@ def _panel(param: Any, command: Any) -> str:
     return OUTPUT_PANEL if param.name in ("help", "help_all") else getattr(param, "rich_help_panel", None) or "Options"
 
 
-def _text(text: str) -> Iterator[Line]:
-    """Lines of a help's text: paragraphs, and examples as commands to paste."""
+def _text_lines(text: str) -> Iterator[Line]:
+    """The lines of a help's text: paragraphs, and examples as commands to paste."""
     for line in text.splitlines():
-        yield shell_line("  costmodel", line.removeprefix(_EXAMPLE)) if line.startswith(_EXAMPLE) else _prose(line)
+        yield shell_line("  costmodel", line.removeprefix(_EXAMPLE)) if line.startswith(_EXAMPLE) else _paragraph(line)
 
 
-def _prose(text: str, indent: str = "") -> CellTable:
-    """A paragraph whose wrapped lines align with its first line."""
+def _paragraph(text: str, indent: str = "") -> CellTable:
+    """A paragraph whose wrapped lines are indented like the first one."""
     return CellTable(("",), [(text,)], "l", headed=False, indent=indent)
 
 
@@ -187,8 +187,8 @@ def _first_sentence(text: str) -> str:
     return inspect.cleandoc(text).partition("\n\n")[0].replace("\n", " ")
 
 
-def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterator[Line]:
-    """Names and their meanings: in two columns, or with long names above their meanings."""
+def _section_lines(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterator[Line]:
+    """Names with their meanings: in two columns, or long names above their meanings."""
     rows = [(name, " ".join(words.split())) for name, words in rows]
     if not rows:
         return
@@ -199,11 +199,11 @@ def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterato
         return
     for name, words in rows:
         yield styled(f"  {name}")
-        yield _prose(words, indent="      ")
+        yield _paragraph(words, indent="      ")
 
 
-def _legible(run: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, but with usage errors printed as plain lines, not in Typer's coloured boxes."""
+def _with_plain_usage_errors(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a function so that usage errors are plain lines, not Typer's coloured boxes."""
 
     @functools.wraps(run)
     def running(*args: Any, **options: Any) -> Any:
@@ -215,26 +215,26 @@ def _legible(run: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             if getattr(error, "ctx", None) is None or type(error).__name__ == "NoArgsIsHelpError":
                 raise
-            printed(laid_out(_usage_error(error), terminal_width(stderr=True)), stderr=True)
+            print_lines(laid_out(_usage_error_lines(error), terminal_width(stderr=True)), stderr=True)
             raise SystemExit(error.exit_code) from None  # type: ignore[attr-defined]
 
     return running
 
 
-def _usage_error(error: Any) -> Iterator[Text]:
-    """Lines that explain a usage error and where to read the correct usage."""
+def _usage_error_lines(error: Any) -> Iterator[Text]:
+    """The lines for a usage error, with the correct usage."""
     known = {spelling for parameter in error.ctx.command.params for spelling in parameter.opts}
-    hint = option_hint(getattr(error, "option_name", ""), sys.argv, known) or _other_way(error, known)
+    hint = option_hint(getattr(error, "option_name", ""), sys.argv, known) or _correct_words(error, known)
     sentence = error.message.partition(". Did you mean")[0].rstrip(".") if hint else error.format_message()
     yield Text.assemble(("error", BAD), f": {sentence}")
     options = {parameter.name for parameter in error.ctx.command.params}
     if hint:
         yield styled(f"help: {hint}")
-    if _param_of(error) == "gpus" and "over" in options:
+    if _faulty_parameter(error) == "gpus" and "over" in options:
         yield styled("help: for several sizes: --over cluster.nodes=1,2,4")
-    elif _param_of(error) == "gpus":
+    elif _faulty_parameter(error) == "gpus":
         yield styled(f"help: {'--ranks 64..4096' if 'ranks' in options else 'a number, as in --gpu h100 --gpus 64'}")
-    if _param_of(error) == "over":
+    if _faulty_parameter(error) == "over":
         yield styled(f"help: the key to change, as in --over {_VARIED[error.ctx.info_name == 'solve']}")
     if error.ctx.info_name == "import" and _is_unquoted(sys.argv[2:]):
         yield styled("help: put the command of another tool in quotes, as one argument")
@@ -242,37 +242,37 @@ def _usage_error(error: Any) -> Iterator[Text]:
     yield styled(f"Try '{error.ctx.command_path} --help' for help.", DIM)
 
 
-def _param_of(error: Any) -> str:
-    """The name of the parameter whose value a usage error is about; empty for another error."""
+def _faulty_parameter(error: Any) -> str:
+    """The name of the parameter whose value a usage error is about; empty for other errors."""
     return getattr(getattr(error, "param", None), "name", "") or ""
 
 
-def _other_way(error: Any, known_options: Collection[str]) -> str:
-    """What to type for an unknown command, or the --set that a bare setting needs."""
+def _correct_words(error: Any, known_options: Collection[str]) -> str:
+    """What to type instead of an unknown command, or of a setting without --set."""
     message, unknown = error.format_message(), re.search(r"No such command '([^']*)'", error.format_message())
     if unknown:
         others = (line for names, line in _OTHER_NAMES.items() if unknown[1].lower() in names.split())
-        line = next(others, "") or _line_of(unknown[1])
+        line = next(others, "") or _command_for_word(unknown[1])
         return f"costmodel {line}" if line else ""
     settings = re.findall(r"[\w.]+=\S*", message.partition("unexpected extra argument")[2].rstrip(")"))
     if not settings or "--set" not in known_options:
         return ""
     named = [setting.split("=", 1) for setting in settings]
-    paths = [(path if "." in path else _in_its_part(path), value) for path, value in named]
+    paths = [(path if "." in path else _full_key(path), value) for path, value in named]
     return " ".join(f"--set {shlex.quote(f'{path}={value}')}" for path, value in paths)
 
 
-def _in_its_part(name: str) -> str:
+def _full_key(name: str) -> str:
     """The full path of a scenario's key, such as plan.tp for tp."""
     from costmodel.documents.keys.schema_paths import holders_of
     from costmodel.documents.schemas.scenario import Scenario
 
-    known = _key_of_that_name(name, "")
+    known = _key_ending_with(name, "")
     return known or next((f"{holder}.{name}" for holder in holders_of(Scenario, name)), name)
 
 
-def _line_of(name: str) -> str:
-    """The words to type for a scenario or a file without a command, or for the version; empty for another word."""
+def _command_for_word(name: str) -> str:
+    """The command for a scenario or a file that was typed without one; empty for other words."""
     from costmodel.documents.reader.folders import names
 
     if name == "version":
@@ -358,7 +358,7 @@ _ROOTS = ("plan.", "workload.", "cluster.", "limits.", "stack.", "assume.", "")
 
 
 def option_hint(option: str, words: Sequence[str], known_options: Collection[str] = ("--prompt", "--set")) -> str:
-    """The flag or setting for an unknown option, with its value from the command line.
+    """The flag or setting to use instead of an unknown option, with its value from the command line.
 
     known_options: the options of the command; the hint is one of them
 
@@ -367,7 +367,7 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
     >>> option_hint("--isl", ["search", "--isl=2000"]), option_hint("--max-num-seqs", [])
     ('--prompt 2000', "--set 'stack.sequences=…'")
     """
-    name, value = option.lstrip("-").replace("-", "_"), _value(option, words)
+    name, value = option.lstrip("-").replace("-", "_"), _value_of_option(option, words)
     if " " in name:
         return "flags stand outside quotes, each as a word of its own: --model llama-3.1-8b --gpu h100"
     if name in _SETTINGS and "--set" in known_options:
@@ -378,9 +378,9 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
         return _FOLLOWS[name]
     if name and "--set" not in known_options and "--version" in known_options:  # of no command
         return _FOLLOWS["command"]
-    workload, flag = _workload(words), _FLAGS.get(name, "")
+    workload, flag = _workload_of_flags(words), _FLAGS.get(name, "")
     other = flag if flag in known_options else ""
-    key = "" if other or name in _OF_DOCUMENTS or not name else _key(name, workload)
+    key = "" if other or name in _OF_DOCUMENTS or not name else _key_of_name(name, workload)
     flag = other or _flag_of(key)
     if flag in known_options:
         value = f"{value}d" if name == "days" and value.isdigit() else value
@@ -388,23 +388,23 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
     return shlex.join(["--set", f"{key}={value}"]) if key and "--set" in known_options else ""
 
 
-def _workload(words: Sequence[str]) -> str:
-    """The workload that one of the given flags belongs to; empty if all flags fit several workloads."""
-    from costmodel.explore.workload_flags import of_one_kind
+def _workload_of_flags(words: Sequence[str]) -> str:
+    """The workload of a given flag that only one workload has; empty if there is no such flag."""
+    from costmodel.explore.workload_flags import flags_of_one_workload
 
-    return next(iter(of_one_kind([word.removeprefix("--") for word in words if word.startswith("--")])), "")
+    return next(iter(flags_of_one_workload([word.removeprefix("--") for word in words if word.startswith("--")])), "")
 
 
 def _flag_of(key: str) -> str:
-    """The flag that sets a key, if one does."""
+    """The flag that sets a key; empty if there is none."""
     from costmodel.explore.workload_flags import FLAGS
 
     keys = (item for flags in FLAGS.values() for item in flags.keys.items())
     return next((f"--{flag}" for flag, path in keys if path == key), "")
 
 
-def _key(name: str, workload: str) -> str:
-    """The key for a name, which can be another tool's; for a workload, its key with the same meaning."""
+def _key_of_name(name: str, workload: str) -> str:
+    """The key for a name, which may be another tool's; for a workload, its own key with that meaning."""
     from costmodel.documents.keys.field_aliases import meant_by
     from costmodel.documents.keys.workload_keys import in_place
     from costmodel.explore.workload_flags import flags_of
@@ -412,12 +412,12 @@ def _key(name: str, workload: str) -> str:
     meant = meant_by(name)
     others = meant.keys[0] if meant is not None and meant.keys and not meant.note else ""
     known = flags_of(workload).meant.get(name, "")
-    found = known or _KEYS.get(name) or _key_of_that_name(name, workload) or others
+    found = known or _KEYS.get(name) or _key_ending_with(name, workload) or others
     return next(iter(in_place(workload, found)), "")
 
 
-def _key_of_that_name(name: str, workload: str) -> str:
-    """The key whose last part is the name, plan keys first; for a result, its limit on the worse side."""
+def _key_ending_with(name: str, workload: str) -> str:
+    """The key whose last part is the name, plan keys first; for a result, the key of its limit."""
     from costmodel.documents.keys.key_list import all_keys
     from costmodel.documents.schemas.results import SERVING_RESULTS, TRAINING_COLUMNS
 
@@ -428,7 +428,7 @@ def _key_of_that_name(name: str, workload: str) -> str:
     return next((path for path in wanted if path in paths), "")
 
 
-def _value(option: str, words: Sequence[str]) -> str:
+def _value_of_option(option: str, words: Sequence[str]) -> str:
     """The value of an option on the command line; … if there is none."""
     for place, word in enumerate(words):
         if word.startswith(f"{option}="):

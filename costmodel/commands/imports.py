@@ -1,4 +1,4 @@
-"""import: files in another tool's format as a document, or a log as a measured run."""
+"""import: converts files of other tools to a document, or a log to a measured run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.scenario_options import AnswerOption, ConcurrencyOption, PromptOption, RateOption
-from costmodel.commands.shared import answering_document, optional, stated
+from costmodel.commands.shared import answering_document, optional, optional_argument
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.layout import FileOutput, Reply
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ImportedKind(StrEnum):
-    """Kinds of output: a document, or a table of measured runs."""
+    """The output of `import`: a document, or a table of measured runs."""
 
     DOCUMENT = "document"
     RUNS = "runs"
@@ -28,7 +28,7 @@ class ImportedKind(StrEnum):
 
 FilesArgument = Annotated[
     list[str],
-    stated(
+    optional_argument(
         metavar="FILE...",
         help="config.json of transformers or a folder with one; a script, YAML or log with Megatron-LM options; JSON "
         "of DeepSpeed, YAML of accelerate, TrainingArguments, a configuration of torchtitan; a command of vLLM, SGLang "
@@ -131,13 +131,13 @@ def import_file(
         node, nodes, vocab, partial, tuple(assignments or ()), gpu, load, gpus, tuple(formats or ())
     )
     if kind is ImportedKind.RUNS:
-        return _runs(files, config or [], beside, warmup, strict=strict)
+        return _runs_reply(files, config or [], beside, warmup, strict=strict)
     if config or warmup is not None:
         raise fail("C001", "--config and --warmup are of a log", None, "add --as runs")
-    return _document(files, beside, strict=strict)
+    return _document_reply(files, beside, strict=strict)
 
 
-def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Reply:
+def _document_reply(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Reply:
     """The model or scenario that files of other tools are converted to."""
     from costmodel.explore.import_export.import_file import import_files
     from costmodel.report.data_formats.answer_fields import without_places
@@ -155,13 +155,15 @@ def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Rep
 
 
 def _is_lossy(imported: Imported | ImportedResults) -> bool:
-    """Whether the output approximates or omits a key of the file."""
+    """Whether the output omits or approximates a key of the file."""
     named = [*(loss.kind for loss in imported.losses), *(key.verdict for key in imported.keys)]
     return any(verdict in ("approximated", "not expressible") for verdict in named)
 
 
-def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up: int | None, *, strict: bool) -> Reply:
-    """The row of a table of measured runs that a log is converted to."""
+def _runs_reply(
+    files: list[str], config: list[str], beside: GivenBesideFile, warm_up: int | None, *, strict: bool
+) -> Reply:
+    """The table row that a log is converted to."""
     from costmodel.explore.import_export.import_logs import import_results, import_run
     from costmodel.report.terminal import imports as report
 

@@ -1,4 +1,4 @@
-"""measure: the operations of a training step, timed on the device at hand."""
+"""measure: times the operations of a training step on this device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costmodel.report.terminal.layout import DIM, Reply, text_console
 
 
 class DeviceKind(StrEnum):
-    """Devices PyTorch can time."""
+    """The devices that PyTorch can time."""
 
     CUDA = "cuda"
     CPU = "cpu"
@@ -81,8 +81,8 @@ def measure(
     Next: costmodel calibrate mine.csv --write
     """
     if engine is not None:
-        return _points(engine, any((device, gpu, brief, collectives, ranks)))
-    from costmodel.commands.progress import stoppable
+        return _benchmark_points_reply(engine, any((device, gpu, brief, collectives, ranks)))
+    from costmodel.commands.progress import stop_on_interrupt
     from costmodel.evidence.measure.measure import (
         BRIEF,
         WHOLE,
@@ -98,7 +98,7 @@ def measure(
 
     here = found_device(device.value if device else None)
 
-    with stoppable() as stopped:
+    with stop_on_interrupt() as stopped:
         if collectives:
             timings = measured_collectives(here, ranks, stopped)
         else:
@@ -109,10 +109,10 @@ def measure(
     for remark in filter(None, (misnamed(here, gpu), *report.measurement_remarks(timings))):
         text_console(stderr=True).print(Text(remark))
     answer, result = lambda: report.measured_document(here, timings), lambda: report.measured_json(here, timings)
-    return pages.drawn(answer, result, "rows", stopped=timings.stopped)
+    return pages.document_reply(answer, result, "rows", stopped=timings.stopped)
 
 
-def _points(scenario: str, other: bool) -> Reply:
+def _benchmark_points_reply(scenario: str, other: bool) -> Reply:
     """The benchmarks of an engine to run for calibration, with their commands."""
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.explore.serving.benchmark_points import benchmark_points
@@ -122,7 +122,9 @@ def _points(scenario: str, other: bool) -> Reply:
         raise fail("C009", "--engine times nothing on this device", None, "leave the options of a device out")
     case = load_any(scenario)
     points = benchmark_points(case, report.RESULTS_FOLDER)
-    return pages.drawn(lambda: report.points_document(case, points), lambda: report.points_json(case, points), "points")
+    return pages.document_reply(
+        lambda: report.points_document(case, points), lambda: report.points_json(case, points), "points"
+    )
 
 
 def _print_progress(sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""Writes an answer to standard output, or to a file, which is written completely or not at all."""
+"""Prints an answer, or writes it to a file completely or not at all."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _PLAIN_TEXT = ("", ".txt", ".text", ".log", ".out")
 _OTHER_FORMATS = {".parquet", ".html", ".svg", ".png", ".xlsx", ".pdf"}
 
 
-def printed(answer: str | Iterable[Text], *, stderr: bool = False) -> None:
-    """Print to standard output or error. A reader that closes the pipe early still gets the exit code."""
+def print_lines(answer: str | Iterable[Text], *, stderr: bool = False) -> None:
+    """Prints to standard output or error. If the reader closes the pipe early, the exit code is unchanged."""
     if stderr and is_quiet():
         return
     stream = sys.stderr if stderr else sys.stdout
@@ -42,13 +42,13 @@ def printed(answer: str | Iterable[Text], *, stderr: bool = False) -> None:
 
 
 def discard(stream: TextIO) -> None:
-    """Redirect a stream to the null device, so that Python does not flush its buffer again at the end."""
+    """Redirects a stream to the null device, so that Python does not fail to flush it at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
-    """Raise a fault if a file must not be written to a path."""
+def check_writable(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
+    """Raises a fault if a file must not be written to a path."""
     place = Place(str(path))
     if os.path.isdir(path):
         raise fail("C002", f"{path} is a folder", place, "name a file in it")
@@ -63,8 +63,8 @@ def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
         raise fail("C002", f"{path} exists", place, "take another name, or add --force")
 
 
-def known_suffix(path: Path, suffixes: Sequence[str]) -> None:
-    """Raise a fault for a suffix that selects no format and is not one of plain text."""
+def check_suffix(path: Path, suffixes: Sequence[str]) -> None:
+    """Raises a fault for a suffix that selects no format and is not of plain text."""
     if path.suffix.lower() in (*suffixes, *_PLAIN_TEXT):
         return
     known = ", ".join((*suffixes, ".txt"))
@@ -73,22 +73,22 @@ def known_suffix(path: Path, suffixes: Sequence[str]) -> None:
 
 
 def write_file(path: Path, answer: str | bytes) -> None:
-    """Write a file through a temporary file in its folder."""
-    written_together({path: answer})
+    """Writes a file through a temporary file in its folder."""
+    write_all_or_none({path: answer})
 
 
 @contextlib.contextmanager
-def updating(path: Path) -> Iterator[None]:
-    """Lock a file while it is read and rewritten; print a line if another process keeps it locked for long."""
+def lock_for_update(path: Path) -> Iterator[None]:
+    """Locks a file while it is read and rewritten; prints a line if another process holds it for long."""
     from costmodel.explore.search.file_lock import updating as locked
     from costmodel.report.terminal.layout import styled
 
-    with locked(path, lambda words: printed([styled(words)], stderr=True)):
+    with locked(path, lambda words: print_lines([styled(words)], stderr=True)):
         yield
 
 
-def written_together(answers: Mapping[Path, str | bytes], *, folder: bool = False) -> None:
-    """Write all files or none: the first is replaced only when all temporary files are complete."""
+def write_all_or_none(answers: Mapping[Path, str | bytes], *, folder: bool = False) -> None:
+    """Writes all files or none: replaces the first only when all temporary files are complete."""
     made: dict[Path, str] = {}
     path = Path()
     try:
@@ -97,7 +97,7 @@ def written_together(answers: Mapping[Path, str | bytes], *, folder: bool = Fals
             if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced
                 path.write_bytes(data)
             else:
-                behind = _behind_links(path)
+                behind = _resolved_path(path)
                 if folder:
                     behind.parent.mkdir(parents=True, exist_ok=True)
                 _write_temporary(behind, data, made)
@@ -112,15 +112,15 @@ def written_together(answers: Mapping[Path, str | bytes], *, folder: bool = Fals
                 os.unlink(temporary)
 
 
-def _behind_links(path: Path) -> Path:
-    """The path after following links; an error of the system if they form a loop."""
+def _resolved_path(path: Path) -> Path:
+    """The path after following links; a system error if they form a loop."""
     with contextlib.suppress(FileNotFoundError):
         path.stat()
     return Path(os.path.realpath(path))
 
 
 def _write_temporary(path: Path, data: bytes, made: dict[Path, str]) -> None:
-    """Write data to a temporary file in the folder of a path, with the mode that the final file will have."""
+    """Writes data to a temporary file in the folder of a path, with the mode of the final file."""
     mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
     handle, made[path] = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     with os.fdopen(handle, "wb") as file:

@@ -1,4 +1,4 @@
-"""Pages and figures of every command's answer; what draws them is imported only when needed."""
+"""Makes replies of answers: terminal lines, JSON, page and figure; imports what draws them only when needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OUTPUT = ("-o", "--output", "--format")
 
 
 def command_line() -> list[str]:
-    """The command that was typed, without where its answer goes."""
+    """The command that was typed, without options for its output."""
     if is_quiet():
         return []
     words, kept = iter(sys.argv[1:]), list[str]()
@@ -35,7 +35,7 @@ def command_line() -> list[str]:
     return [shlex.join(["costmodel", *kept])]
 
 
-def drawn(
+def document_reply(
     make: Callable[[], AnswerDocument],
     result: Callable[[], dict[str, Any]],
     rows: str,
@@ -46,7 +46,7 @@ def drawn(
     found: object = None,
     filed: FileOutput | None = None,
 ) -> Reply:
-    """An answer as terminal lines, JSON fields and a page; `yes` sets the exit code, `others` override forms."""
+    """A reply from the document of an answer: lines, JSON fields, page and figure; `yes` sets the exit code."""
     document = functools.cache(make)
 
     def lines() -> list[Line]:
@@ -71,7 +71,7 @@ def drawn(
     return Reply(lines, result, rows, yes=yes, stopped=stopped, others=forms, filed=filed, found=found)
 
 
-def of_view(
+def reply_of_view(
     view: PlanView,
     document: Callable[[], AnswerDocument],
     result: Callable[[], dict[str, Any]],
@@ -79,18 +79,18 @@ def of_view(
     figure: str,
     others: Mapping[str, Form] | None = None,
 ) -> Reply:
-    """An answer about one plan as a reply; `others` override its page and the named figure."""
+    """A reply about one plan; `others` replace its page or its figure."""
     from costmodel.report.answers.plan_answer import works
 
     forms = {**plan_forms(view, figure), **(others or {})}
-    return drawn(document, result, rows, yes=works(view), others=forms, found=view.answer)
+    return document_reply(document, result, rows, yes=works(view), others=forms, found=view.answer)
 
 
-def no_answer(view: PlanView, *why: str, rows: str = "") -> Reply:
+def reply_with_reasons_only(view: PlanView, *why: str, rows: str = "") -> Reply:
     """A reply that only lists the reasons against a plan."""
     from costmodel.report.answers import plan_answer as report
 
-    return drawn(
+    return document_reply(
         lambda: report.invalid_document(view, *why), view.plain, rows, yes=False, others=plan_forms(view, "time")
     )
 
@@ -113,8 +113,8 @@ def plan_forms(view: PlanView, figure: str) -> dict[str, Form]:
     return page_forms(page, draw)
 
 
-def named_figure(view: PlanView, name: str) -> Reply:
-    """One figure of a plan as a reply; a fault if the plan has no such figure, or for another form."""
+def figure_reply(view: PlanView, name: str) -> Reply:
+    """A reply with one figure of a plan; a fault if the plan has no such figure, or for a text format."""
     from costmodel.report.answers.plan_answer import works
     from costmodel.report.page.plan_page import plan_figure, plan_sections
 

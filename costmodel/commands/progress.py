@@ -1,6 +1,6 @@
-"""Progress of a long command on a terminal; the first Ctrl-C asks it to stop with the results so far.
+"""Shows the progress of a long command; the first Ctrl-C stops it with the results so far.
 
-Every command that takes longer than half a second shows at least what it does and for how long (`working`).
+Every command that takes over half a second shows at least what it does and for how long (`show_work`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AFTER = 0.5  # seconds before anything is shown
 
 
 class WaitingLine:
-    """A line with the current work and its time: drawn after half a second, hidden during other progress."""
+    """A terminal line with the current work and its time: drawn after half a second, hidden under progress bars."""
 
     def __init__(self, words: str) -> None:
         self.words, self.began, self.lock = words, time.monotonic(), threading.Lock()
@@ -33,7 +33,7 @@ class WaitingLine:
         self.drawn: Progress | None = None
 
     def start(self) -> None:
-        """Draw the line once the work has taken long enough."""
+        """Draws the line once the work has taken long enough."""
         self.timer = threading.Timer(max(0.0, AFTER - (time.monotonic() - self.began)), self._draw)
         self.timer.daemon = True
         self.timer.start()
@@ -48,7 +48,7 @@ class WaitingLine:
                 self.drawn = show_current_work(live_console(), self.words, self.began)
 
     def rename(self, words: str) -> None:
-        """Show other words from now on."""
+        """Changes the text of the line."""
         with self.lock:
             self.words = words
             if self.drawn is not None:
@@ -69,8 +69,8 @@ _quiet: list[bool] = []  # for every answer of the library that is under way
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Show no progress and leave Ctrl-C as it is, for use in a program, a notebook or a server thread."""
+def without_progress() -> Iterator[None]:
+    """Shows no progress and leaves Ctrl-C alone, for use in a program, a notebook or a server thread."""
     _quiet.append(True)
     try:
         yield
@@ -84,8 +84,8 @@ def is_quiet() -> bool:
 
 
 @contextmanager
-def working(words: str) -> Iterator[None]:
-    """Show that a command works: on standard error, if that is a terminal and it takes over half a second."""
+def show_work(words: str) -> Iterator[None]:
+    """Shows a line with the current work, if standard error is a terminal and the work takes over half a second."""
     if not sys.stderr.isatty():
         yield
         return
@@ -99,15 +99,15 @@ def working(words: str) -> Iterator[None]:
         line.stop()
 
 
-def working_on(words: str) -> None:
-    """Name the part of the work that the line of `working` is about from now on."""
+def rename_work(words: str) -> None:
+    """Changes the text of the line of `show_work`."""
     for line in _waiting:
         line.rename(words)
 
 
 @contextmanager
 def _other_progress() -> Iterator[None]:
-    """A context in which the line of `working` is hidden, because another progress display is active."""
+    """Hides the line of `show_work` while another progress display is active."""
     for line in _waiting:
         line.stop()
     try:
@@ -118,8 +118,8 @@ def _other_progress() -> Iterator[None]:
 
 
 @contextmanager
-def stoppable() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C was pressed; the second Ctrl-C ends the program."""
+def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
+    """Yields a function that returns whether Ctrl-C was pressed; a second Ctrl-C ends the program."""
     asked = threading.Event()
     if _quiet:
         yield asked.is_set
@@ -139,8 +139,8 @@ def stoppable() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def metered() -> Iterator[Callable[[ProgressMark], None]]:
-    """Show how far the work is: on standard error, if that is a terminal and it takes over half a second."""
+def show_progress() -> Iterator[Callable[[ProgressMark], None]]:
+    """Shows a progress bar, if standard error is a terminal and the work takes over half a second."""
     if _quiet or not sys.stderr.isatty():
         yield lambda mark: None
         return
@@ -161,17 +161,17 @@ def metered() -> Iterator[Callable[[ProgressMark], None]]:
 
 
 @contextmanager
-def counted(what: str) -> Iterator[Watcher]:
-    """Show progress over several answers; Ctrl-C ends the program, since all answers are needed."""
+def watch_without_stop(what: str) -> Iterator[Watcher]:
+    """Shows progress over several answers; Ctrl-C ends the program, since all answers are needed."""
     from costmodel.explore.search.rank import Watcher
     from costmodel.report.terminal.progress import ProgressMark
 
-    with metered() as show:
+    with show_progress() as show:
         yield Watcher(lambda done, total: show(ProgressMark(done, total, done, f"{done:,} of {total:,} {what}")))
 
 
 @contextmanager
-def paced(what: str) -> Iterator[Watcher]:
-    """Show progress over several answers, which Ctrl-C stops early."""
-    with stoppable() as stop, counted(what) as watcher:
+def watch_until_interrupt(what: str) -> Iterator[Watcher]:
+    """Shows progress over several answers; Ctrl-C stops with the answers so far."""
+    with stop_on_interrupt() as stop, watch_without_stop(what) as watcher:
         yield replace(watcher, stop=stop)

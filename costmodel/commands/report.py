@@ -15,8 +15,8 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
-from costmodel.commands.scenario_options import Question, asking, with_plan
-from costmodel.commands.shared import PAGE, answering_in, stated
+from costmodel.commands.scenario_options import Question, question_command, with_plan
+from costmodel.commands.shared import PAGE, answering_in, optional_argument
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.terminal.layout import Reply
 
@@ -38,13 +38,12 @@ class FigureName(StrEnum):
 
 
 OthersArgument = Annotated[
-    list[str] | None,
-    stated(help="More scenarios, shown side by side", autocompletion=completion.scenarios),
+    list[str] | None, optional_argument(help="More scenarios, shown side by side", autocompletion=completion.scenarios)
 ]
 
 
 @answering_in(*PAGE)
-@asking
+@question_command
 def report(
     question: Question,
     others: OthersArgument = None,
@@ -68,14 +67,14 @@ def report(
 
     Next: costmodel search SCENARIO -o plans.html
     """
-    _names_a_machine(question)
+    _check_machine_is_named(question)
     questions = [question, *(replace(question, scenario=name, write=None, held=None) for name in others or ())]
     if watch:
-        return _answers_while_watching(question, _only_file(questions), figure)
-    return _reply(questions, figure)
+        return _answers_while_watching(question, _watched_file(questions), figure)
+    return _report_reply(questions, figure)
 
 
-def _names_a_machine(question: Question) -> None:
+def _check_machine_is_named(question: Question) -> None:
     """Raises a fault if flags state a load or a limit but no machine."""
     asked = [name for name in ("rate", "users", "deadline", "budget") if question.flags[name] is not None]
     named = any(question.flags[name] is not None for name in ("gpu", "node", "gpus"))
@@ -88,8 +87,8 @@ def _names_a_machine(question: Question) -> None:
         raise fail("C004", sentence, Place("command line"), f"{again}; or name it by --gpu and --gpus")
 
 
-def _only_file(questions: Sequence[Question]) -> str:
-    """The one file that is watched."""
+def _watched_file(questions: Sequence[Question]) -> str:
+    """The single file that --watch observes; raises a fault for several scenarios or none."""
     path = questions[0].scenario
     if len(questions) != 1 or path is None or not Path(path).is_file():
         sentence = "--watch follows one scenario that is a file"
@@ -98,59 +97,59 @@ def _only_file(questions: Sequence[Question]) -> str:
 
 
 def _answers_while_watching(question: Question, path: str, figure: FigureName | None) -> Reply:
-    """The answer, and a new one after every change of the file; an unreadable file gives the reason and waits."""
+    """Writes the answer, and a new one whenever the file changes; while it is unreadable, prints why."""
     from costmodel.commands.exit_codes import print_faults
 
     files = [Path(path)]
-    before = marks(files)
+    before = file_marks(files)
 
     def again() -> Reply:
         """The answer after the next change of the files."""
         nonlocal before
         while True:
-            wait_for_change(files, before, gone=_print_gone)
-            before = marks(files)
+            wait_for_change(files, before, gone=_print_missing_file)
+            before = file_marks(files)
             try:
-                return replace(_reply([replace(question, write=None)], figure), again=again)
+                return replace(_report_reply([replace(question, write=None)], figure), again=again)
             except CostModelError as error:
                 print_faults(error)
 
-    return replace(_reply([question], figure), again=again)
+    return replace(_report_reply([question], figure), again=again)
 
 
-def _print_gone(path: Path) -> None:
-    """Print on standard error that a watched file is missing."""
-    from costmodel.commands.output import printed
+def _print_missing_file(path: Path) -> None:
+    """Prints on standard error that a watched file is missing."""
+    from costmodel.commands.output import print_lines
     from costmodel.report.terminal.layout import WARN, styled
 
-    printed([styled(f"{path} is missing; the page stays as it is until the file is back", WARN)], stderr=True)
+    print_lines([styled(f"{path} is missing; the page stays as it is until the file is back", WARN)], stderr=True)
 
 
-def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
-    """The report of one scenario, one figure of it, or several scenarios side by side."""
+def _report_reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
+    """The report of one scenario, one of its figures, or several scenarios side by side."""
     cases = [with_plan(question.loaded()) for question in questions]
     if len(cases) > 1:
         if figure is not None:
             raise fail("C044", "--figure is of one scenario", Place("command line"), "name one scenario")
-        return _several(cases)
+        return _reply_for_several(cases)
     (case,) = cases
-    from costmodel.commands.pages import named_figure, of_view
+    from costmodel.commands.pages import figure_reply, reply_of_view
     from costmodel.report.answers.plan_answer import estimate_document
 
     view = commands_of(case).view(case, "report")
     if figure is not None:
-        return named_figure(view, figure.value)
-    return of_view(view, lambda: estimate_document(view), view.plain, "plans", "time", _forms(view))
+        return figure_reply(view, figure.value)
+    return reply_of_view(view, lambda: estimate_document(view), view.plain, "plans", "time", _report_forms(view))
 
 
-def _forms(view: PlanView) -> dict[str, Form]:
-    """The forms of a report (page, text, JSON); expensive parts are computed when a form is requested."""
-    from costmodel.commands.progress import working_on
+def _report_forms(view: PlanView) -> dict[str, Form]:
+    """The page and text of a report; expensive parts are computed when a form is requested."""
+    from costmodel.commands.progress import rename_work
     from costmodel.report.data_formats.json_csv_markdown import markdown_text
     from costmodel.report.page.forms import html_form
 
     def beside() -> PlanAnalyses:
-        return view.beside(lambda part: working_on(f"the page: {part}"))
+        return view.beside(lambda part: rename_work(f"the page: {part}"))
 
     def page() -> HtmlPage:
         from costmodel.commands.pages import command_line
@@ -166,8 +165,8 @@ def _forms(view: PlanView) -> dict[str, Form]:
     return {"html": html_form(page), "markdown": text}
 
 
-def _several(cases: Sequence[LoadedScenario]) -> Reply:
-    """Scenarios of any kinds side by side."""
+def _reply_for_several(cases: Sequence[LoadedScenario]) -> Reply:
+    """Scenarios side by side, of any workloads."""
     from costmodel.commands.pages import command_line
     from costmodel.report.answers.plan_answer import works
     from costmodel.report.page import scenarios_page as pages
@@ -188,9 +187,9 @@ _LOOKS = 2
 Mark = tuple[int, int]
 
 
-def marks(paths: Sequence[Path]) -> dict[Path, Mark | None]:
-    """The time of writing and the size of each file; None for a missing file."""
-    return {path: _state_of_file(path) for path in paths}
+def file_marks(paths: Sequence[Path]) -> dict[Path, Mark | None]:
+    """Modification time and size of each file; None for a missing file."""
+    return {path: _mark_of_file(path) for path in paths}
 
 
 def wait_for_change(
@@ -199,14 +198,14 @@ def wait_for_change(
     sleep: Callable[[float], None] = time.sleep,
     gone: Callable[[Path], None] = lambda path: None,
 ) -> None:
-    """Return once a file has changed.
+    """Returns once a file has changed.
 
     A missing file may come back, since editors replace files; `gone` is called once for each file
     that several looks do not find.
     """
     missed: dict[Path, int] = {}
     while True:
-        now = marks(paths)
+        now = file_marks(paths)
         if now != before and all(now.values()):
             return
         for path in (path for path, mark in now.items() if mark is None):
@@ -216,7 +215,7 @@ def wait_for_change(
         sleep(EVERY)
 
 
-def _state_of_file(path: Path) -> Mark | None:
+def _mark_of_file(path: Path) -> Mark | None:
     try:
         status = os.stat(path)
     except OSError:

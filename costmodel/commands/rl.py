@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from costmodel.commands.workload_commands import TOP, SearchQuestion, search_reply, searching
+from costmodel.commands.workload_commands import TOP, SearchQuestion, running_search, search_reply
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.rl.predict_rl import predict
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def view(case: LoadedScenario, question: str) -> RlView:
-    """The scenario's plan in the form that answers show."""
+    """The answer for the scenario's plan as commands show it."""
     from costmodel.report.answers.rl_view import RlView
 
     return RlView(predict(reinforced(case)))
@@ -27,22 +27,22 @@ def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
     from costmodel.explore.rl import search as search_space
     from costmodel.report.answers.search_rl import RlWords
 
-    with searching(question, case) as how:
+    with running_search(question, case) as how:
         ranking = search_space(reinforced(case), question.top or TOP, question.over, question.pareto, how)
     return search_reply(RlWords(ranking), question)
 
 
 def usual_plan(case: LoadedScenario) -> str:
-    """Empty: a search finds the keys that flags leave open."""
+    """Empty: a search finds the plan keys that flags leave open."""
     return ""
 
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
-    """Settings of the best split of a search, and a phrase on their origin."""
+    """Settings of the best split of a search, and a phrase on where they are from."""
     from costmodel.explore.answer_summaries import rl_settings
-    from costmodel.explore.rl import found_plan
+    from costmodel.explore.rl import search_best_plan
 
-    ranking = found_plan(reinforced(case))
+    ranking = search_best_plan(reinforced(case))
     which = "the plan nearest to the limits"
     if ranking.works:
         which = "the best plan" if ranking.is_safe else "the plan surest to fit"

@@ -1,4 +1,4 @@
-"""A scenario named, written in flags, or both: the options of every command that asks about one."""
+"""The scenario that a command asks about: named, described by flags, or both; and its options."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from costmodel.commands import completion
-from costmodel.commands.output import allowed, write_file
-from costmodel.commands.shared import KEYS_PANEL, ForceOption, SetOption, optional, stated
+from costmodel.commands.output import check_writable, write_file
+from costmodel.commands.shared import KEYS_PANEL, ForceOption, SetOption, optional, optional_argument
 from costmodel.ground.errors import CostModelError, WrongCall, fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.layout import Reply
@@ -43,8 +43,7 @@ UsersOption = Annotated[
     _flag(_SERVING, "users", "People, each with a request in flight or thinking (workload.think_time)", "COUNT"),
 ]
 TraceOption = Annotated[
-    str | None,
-    _flag(_SERVING, "trace", "Requests with time, prompt and answer, in place of rate and lengths", "FILE"),
+    str | None, _flag(_SERVING, "trace", "Requests with time, prompt and answer, in place of rate and lengths", "FILE")
 ]
 PromptOption = Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt (serving and RL)", "COUNT")]
 AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer; for RL the mean", "COUNT")]
@@ -52,7 +51,7 @@ AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an ans
 
 @record
 class Question:
-    """The subject of a command: a scenario by name, flags, and the changes of --set."""
+    """What a command asks about: a scenario by name, flags, and assignments of --set."""
 
     scenario: str | None
     flags: dict[str, Any]
@@ -69,23 +68,23 @@ class Question:
 
     @property
     def is_flags(self) -> bool:
-        """Whether the command line has flags that describe a scenario."""
+        """Whether any scenario flags are given."""
         return any(value is not None for value in self.flags.values())
 
     @property
     def is_alone(self) -> bool:
-        """Whether flags are given without a scenario, and so without a plan."""
+        """Whether flags are given without the name of a scenario."""
         return self.scenario is None
 
     def with_model(self) -> Question:
-        """A copy in which the scenario's name is a model: as if --model named it."""
+        """A copy in which the scenario's name is taken for a model, as --model would."""
         if self.flags["model"] is not None:
             sentence = f"'{self.scenario}' is a model, and --model names another"
             raise fail("C004", sentence, None, "leave one of the two out")
         return replace(self, scenario=None, flags={**self.flags, "model": self.scenario})
 
     def of_rate(self, rates: str) -> Question:
-        """A copy with the first of a command's rates as the load, if no scenario is named."""
+        """A copy whose load is the first of `rates`, if no scenario is named."""
         from costmodel.explore.search.value_ranges import doubled, values_of
 
         if self.scenario is not None or not rates:
@@ -93,7 +92,7 @@ class Question:
         return replace(self, flags={**self.flags, "rate": values_of(doubled(rates), "--rate", rates)[0]})
 
     def case(self, question: str) -> ResolvedScenario:
-        """The scenario loaded for a question that only training answers; a fault with the reason for another."""
+        """The training scenario for a question that only training answers; a fault for other workloads."""
         from costmodel.commands.by_workload import commands_of
         from costmodel.documents.reader.resolved_scenario import training
 
@@ -122,18 +121,18 @@ class Question:
         return replace(case, asked=replace(case.asked, assumed=assumed, remarks=remarks))
 
     def key_of(self, name: str) -> str:
-        """The key that a flag of this name sets in the scenario; other names unchanged."""
+        """The scenario key that a flag of this name sets; other names are returned unchanged."""
         from costmodel.explore.workload_flags import key_of_flag
 
         return name if key_of_flag(name) == name else key_of_flag(name, self.loaded(planned=False).kind)
 
     def over(self, texts: Sequence[str]) -> list[str]:
-        """PATH=VALUES with the key in place of the name of a flag, such as rate."""
+        """PATH=VALUES texts, with the key in place of a flag's name such as rate."""
         parts = (text.partition("=") for text in texts)
         return [f"{self.key_of(name.strip())}{separator}{values}" for name, separator, values in parts]
 
     def _of_several(self, error: CostModelError, option: str) -> CostModelError:
-        """The error with a better remedy, if a flag was given several values that `option` takes."""
+        """The fault with a better hint, if a flag was given several values that `option` accepts."""
         from costmodel.explore.default_node import values_of_gpus
         from costmodel.explore.workload_flags import FLAGS
 
@@ -165,14 +164,14 @@ class Question:
         yield from ((f"--set {item}", path_of(item)) for item in (*before, *self.assignments))
 
     def loaded(self, *, planned: bool = True, varied: Collection[str] = ()) -> LoadedScenario:
-        """The scenario loaded, whatever its workload; the load that a command varies has no default."""
+        """The loaded scenario of any workload; a load that the command varies gets no default."""
         from costmodel.documents.reader.load_scenario import load_any, load_mapping
         from costmodel.documents.schemas.default_values import SAFE
         from costmodel.explore.search.required_chance import preferring
         from costmodel.explore.workload_flags import OFF, with_varied_load
 
         if self.write is not None:
-            allowed(self.write, force=self.force)
+            check_writable(self.write, force=self.force)
         if self.mapping is not None:
             return self._held(load_mapping(with_varied_load(self.mapping, varied)))
         if self.held is not None:
@@ -186,12 +185,12 @@ class Question:
         return case if self.write is None else write_scenario(case, self.write)
 
     def of_one_plan(self) -> LoadedScenario:
-        """The scenario loaded, with the best plan of its search if it states none, as flags alone have."""
+        """The loaded scenario; without a stated plan, with the best plan of its search."""
         case = self.loaded()
         return with_best_plan(case) if case.scenario.plan is None and not self.is_alone else case
 
     def _held(self, case: LoadedScenario) -> LoadedScenario:
-        """The scenario that the caller passed in, with the changes of --set and the requested chance."""
+        """The scenario that a library caller passed in, with the changes of --set and the requested chance."""
         from costmodel.documents.reader.load_scenario import vary_any
         from costmodel.documents.schemas.default_values import SAFE
         from costmodel.explore.search.required_chance import preferring
@@ -205,24 +204,24 @@ class Question:
         return preferring(vary_any(case, changes) if changes else case, None if safe == OFF else SAFE)
 
     def of_change(self) -> tuple[Question, Question]:
-        """The flags alone, and the flags with --set, which overrides flags of the same keys."""
-        from costmodel.explore.scenario_from_flags import ScenarioFlags, changed_flags
+        """Two questions: the flags alone, and the flags with --set, which overrides flags of the same keys."""
+        from costmodel.explore.scenario_from_flags import ScenarioFlags, without_overridden_flags
 
-        flags, assignments = changed_flags(ScenarioFlags(**self.flags), self.assignments)
+        flags, assignments = without_overridden_flags(ScenarioFlags(**self.flags), self.assignments)
         changed = {name: getattr(flags, name) for name in self.flags}
         return replace(self, assignments=()), replace(self, flags=changed, assignments=assignments, write=None)
 
     def _of_flags(self, varied: Collection[str]) -> LoadedScenario:
-        """The scenario that flags describe; only this method imports the table of flags."""
+        """The scenario that flags describe; imports the table of flags only here."""
         from costmodel.explore.scenario_from_flags import ScenarioFlags, scenario_from_flags
 
         return scenario_from_flags(self.scenario, ScenarioFlags(**self.flags), self.assignments, varied)
 
 
-def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[..., Reply]:
-    """Turn a function of a question into a command with a scenario argument, --set and the flags.
+def question_command(command: Callable[..., Reply], argument: Any = None) -> Callable[..., Reply]:
+    """Turns a function of a `Question` into a command with a scenario argument, --set and the scenario flags.
 
-    If the command has an option with the name of a flag, it replaces the flag.
+    If the function has an option with the name of a flag, it replaces the flag.
     """
     own, known = inspect.signature(command, eval_str=True), flag_options()
     flags = {name: flag for name, flag in known.items() if name not in own.parameters}
@@ -245,20 +244,20 @@ def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[...,
 
 @functools.cache
 def flag_options() -> Mapping[str, inspect.Parameter]:
-    """The flags that describe a scenario, by their name."""
-    return inspect.signature(_flags, eval_str=True).parameters
+    """The scenario flags by name."""
+    return inspect.signature(_flag_parameters, eval_str=True).parameters
 
 
 @functools.cache
 def _common_options() -> Sequence[inspect.Parameter]:
     """The parameters of every question except its flags."""
-    return tuple(inspect.signature(_common, eval_str=True).parameters.values())
+    return tuple(inspect.signature(_common_parameters, eval_str=True).parameters.values())
 
 
-def _common(
+def _common_parameters(
     scenario: Annotated[
         str | None,
-        stated(
+        optional_argument(
             help="A scenario: a shipped name, a path, '-' for stdin, or a result written with --json; or only flags",
             autocompletion=completion.scenarios,
         ),
@@ -269,17 +268,16 @@ def _common(
     ] = None,
     force: ForceOption = False,
 ) -> None:
-    """Declares the parameters that every question takes in addition to its flags."""
+    """Declares the parameters of every question besides its flags."""
 
 
-def _flags(
+def _flag_parameters(
     model: Annotated[
         str | None,
         _flag(_JOB, "model", "Model: a name, its YAML, or a config.json or its folder", "NAME|PATH", completion.models),
     ] = None,
     gpu: Annotated[
-        str | None,
-        _flag(_MACHINE, "gpu", "Accelerator, in its usual node", "NAME", completion.accelerators),
+        str | None, _flag(_MACHINE, "gpu", "Accelerator, in its usual node", "NAME", completion.accelerators)
     ] = None,
     node: Annotated[str | None, _flag(_MACHINE, "node", "Node", "NAME|PATH", completion.nodes)] = None,
     gpus: Annotated[
@@ -330,18 +328,18 @@ def _flags(
         _flag(_KEYS, "safe", "Minimum chance to fit (serving: and to meet limits); searches prefer 90 %", "SHARE|off"),
     ] = None,
 ) -> None:
-    """The flags, as the table of `explore.short_form` has them."""
+    """Declares the scenario flags."""
 
 
 def with_plan(case: LoadedScenario) -> LoadedScenario:
-    """The scenario with the best plan of its search, if it states no plan and its workload needs one first."""
+    """The scenario; without a stated plan, with the best plan of its search if its workload needs one."""
     from costmodel.explore.workload_flags import flags_of
 
     return with_best_plan(case) if flags_of(case.kind).plans_ahead and case.scenario.plan is None else case
 
 
 def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
-    """The scenario with its software's defaults for the plan; None if no flag sets a part of a plan."""
+    """The scenario with its software's default plan; None if no flag states a part of a plan."""
     from costmodel.commands.by_workload import commands_of
     from costmodel.documents.reader.load_scenario import vary_any
     from costmodel.documents.schemas.default_values import Assumption
@@ -379,7 +377,7 @@ def with_best_plan(case: LoadedScenario) -> LoadedScenario:
 
 
 def write_scenario(case: LoadedScenario, path: Path) -> LoadedScenario:
-    """The case, written as a scenario to a file; prints its path."""
+    """The case, after writing its scenario to a file and printing the path."""
     from costmodel.exchange.write_yaml import scenario_text
     from costmodel.report.terminal.head import case_title
 

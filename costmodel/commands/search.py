@@ -10,7 +10,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
-from costmodel.commands.scenario_options import Question, asking
+from costmodel.commands.scenario_options import Question, question_command
 from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.workload_commands import FRONT, TOP, SearchQuestion
 from costmodel.ground.errors import fail
@@ -18,7 +18,7 @@ from costmodel.report.terminal.layout import Reply
 
 
 class Keep(StrEnum):
-    """Plans that a search stores in its folder."""
+    """Which plans a search stores in its folder."""
 
     BEST = "best"
     ALL = "all"
@@ -49,8 +49,8 @@ OverOption = Annotated[
 ]
 
 
-def _folder(text: str) -> Path:
-    """The folder that is named; an empty name, as of an unset variable, is not the working folder."""
+def _search_folder(text: str) -> Path:
+    """The folder of --into; raises a fault for an empty name, such as from an unset variable."""
     if not text.strip():
         raise fail("C021", "--into names no folder", None, "name one, '.' for the working folder")
     if "\0" in text:
@@ -60,7 +60,7 @@ def _folder(text: str) -> Path:
 
 IntoOption = Annotated[
     Path | None,
-    optional("--into", metavar="FOLDER", parser=_folder, help="Store the state of the search in this folder"),
+    optional("--into", metavar="FOLDER", parser=_search_folder, help="Store the state of the search in this folder"),
 ]
 KeepOption = Annotated[Keep, typer.Option("--keep", help="all: also store every valid plan, as Parquet")]
 EngineOption = Annotated[
@@ -75,7 +75,7 @@ WorkersOption = Annotated[
 
 
 @answering_in(*PAGE)
-@asking
+@question_command
 def search(
     question: Question,
     top: TopOption = None,

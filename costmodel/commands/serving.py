@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from costmodel.commands.workload_commands import TOP, SearchQuestion, search_reply, searching
+from costmodel.commands.workload_commands import TOP, SearchQuestion, running_search, search_reply
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict, with_benchmark
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from costmodel.report.answers.serving_view import ServingView
 
 
-def _works(answer: ServingAnswer) -> bool:
-    """Whether a plan is valid, fits, can serve its load and meets its limits."""
-    return not (answer.refused or answer.broken)
-
-
 _SHOWN = {  # results by question
     "memory": frozenset({
         "memory_peak", "memory_share", "cache_pool", "cache_pool_tokens", "kv_bytes_per_token", "concurrency_worst",
@@ -35,13 +30,13 @@ _SHOWN = {  # results by question
 
 
 def predicted(case: ServingCase, shown: Collection[str] | None = None) -> ServingAnswer:
-    """The scenario's own plan, evaluated; with remedies if it does not work.
+    """The answer for the scenario's own plan; with remedies if it does not work.
 
     shown: the results that the command shows; limits on other results are ignored
     """
     answer = predict(case)
     answer = answer if shown is None else replace(answer, broken=broken_of(answer, shown))
-    if _works(answer) or answer.groups:
+    if not (answer.refused or answer.broken) or answer.groups:
         return answer
     from costmodel.explore.serving.serving_remedies import with_remedies
 
@@ -49,7 +44,7 @@ def predicted(case: ServingCase, shown: Collection[str] | None = None) -> Servin
 
 
 def view(case: LoadedScenario, question: str) -> ServingView:
-    """The scenario's plan in the form that answers show."""
+    """The answer for the scenario's plan as commands show it."""
     from costmodel.report.answers.serving_view import ServingView
 
     held = serving(case)
@@ -81,10 +76,10 @@ def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
     if held.groups and not question.pareto:
         from costmodel.explore.serving.search_layouts import search_groups
 
-        with searching(question, case) as how:
+        with running_search(question, case) as how:
             return search_reply(ServiceWords(search_groups(held, question.top or TOP, question.over, how)), question)
     inputs = inputs_of(held)
-    with searching(question, case) as how:
+    with running_search(question, case) as how:
         if question.pareto:
             return search_reply(ServiceWords(front(inputs, question.pareto, question.over, how)), question)
         ranking = with_search_remedies(search_space(inputs, question.top or TOP, question.over, how))
@@ -92,12 +87,12 @@ def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
 
 
 def usual_plan(case: LoadedScenario) -> str:
-    """Empty: a search finds the keys that flags leave open."""
+    """Empty: a search finds the plan keys that flags leave open."""
     return ""
 
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
-    """Settings of the best layout of a search, and a phrase on their origin."""
+    """Settings of the best layout of a search, and a phrase on where they are from."""
     from costmodel.explore.serving.best_layout import best_layout
 
     return best_layout(serving(case), nearest=True)
@@ -121,7 +116,7 @@ WITHOUT = {
 
 
 def usual_format(case: LoadedScenario) -> str:
-    """The command of the engine that serves."""
+    """The default export format: the command of the engine that serves."""
     from costmodel.explore.workload_flags import flags_of
 
     name, formats = serving(case).stack.name, flags_of(case.kind).formats

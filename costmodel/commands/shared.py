@@ -1,4 +1,4 @@
-"""Options used more than once, and the writer of answers."""
+"""Options that several commands have, and the output of answers in every format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from costmodel.commands import completion
 from costmodel.commands.exit_codes import Exit
-from costmodel.commands.output import allowed, known_suffix, printed, write_file
+from costmodel.commands.output import check_suffix, check_writable, print_lines, write_file
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.layout import (
     DIM,
@@ -60,24 +60,24 @@ _OF_RUNNERS = ("github", "junit")
 DRAWN = ("html", "svg", "png", "trace")
 
 
-def _no_colour(asked: bool) -> bool:
+def _set_no_color(asked: bool) -> bool:
     if asked:
         set_colour(on=False)
     return asked
 
 
 def optional(*names: str, help: str, **more: Any) -> Any:
-    """An option that may be left out, without a default to show."""
+    """An option that may be left out; its help shows no default."""
     return typer.Option(*names, help=help, show_default=False, **more)
 
 
-def stated(*, help: str, **more: Any) -> Any:
-    """An argument that may be left out, without a default to show."""
+def optional_argument(*, help: str, **more: Any) -> Any:
+    """An argument that may be left out; its help shows no default."""
     return typer.Argument(help=help, show_default=False, **more)
 
 
 def _help_all(context: typer.Context, asked: bool) -> None:
-    """Print the help with all options, and end."""
+    """Prints the help with all options, and exits."""
     if asked and not context.resilient_parsing:
         context.command.print_all(context)  # type: ignore[attr-defined]
         raise typer.Exit
@@ -122,7 +122,7 @@ NoColorOption = Annotated[
     typer.Option(
         "--no-color",
         is_eager=True,
-        callback=_no_colour,
+        callback=_set_no_color,
         help="Plain text without colors",
         rich_help_panel=OUTPUT_PANEL,
     ),
@@ -151,58 +151,58 @@ def deliver(
     no_color: NoColorOption = False,
     help_all: HelpAllOption = False,
 ) -> None:
-    """Print a reply or write it to a file; exit with 1 if the answer is no."""
+    """Prints a reply or writes it to a file; exits with 1 if the answer is no."""
     suffix = output.suffix.lower() if output else ""
     wanted = "json" if as_json else "csv" if as_csv else form.value if form else _SUFFIXES.get(suffix, "table")
     if reply.again is not None and output is None:
         raise fail("C044", "--watch writes a file again and again, and none is named", None, "add -o page.html")
-    _put_answer(reply, wanted, output, verbose=verbose)
+    _print_or_write(reply, wanted, output, verbose=verbose)
     while reply.again is not None:
         reply = reply.again()
-        _put_answer(reply, wanted, output, verbose=verbose)
+        _print_or_write(reply, wanted, output, verbose=verbose)
     if reply.stopped:
         raise typer.Exit(Exit.INTERRUPTED)
     if not reply.yes:
         raise typer.Exit(Exit.NO)
 
 
-def _put_answer(reply: Reply, wanted: str, output: Path | None, *, verbose: bool) -> None:
-    """An answer in its form, printed or into its file; the name of the file goes to standard error."""
-    from costmodel.commands.progress import working
+def _print_or_write(reply: Reply, wanted: str, output: Path | None, *, verbose: bool) -> None:
+    """Prints an answer in its format, or writes it to a file and names the file on standard error."""
+    from costmodel.commands.progress import show_work
 
     if output is not None and reply.filed is not None and wanted in ("table", "yaml"):
-        _file(reply, reply.filed, output)
+        _write_filed(reply, reply.filed, output)
         return
-    with working("the page" if wanted == "html" else "the answer"):
+    with show_work("the page" if wanted == "html" else "the answer"):
         answer = form_of(reply, wanted)
         answer = safe_text(answer) if isinstance(answer, str) else answer
         found = [] if answer else reply.lines()
         lines = list(laid_out(found, None if output else terminal_width(), verbose=verbose))
     if verbose and found and lines_of_length(found) == lines_of_length(found, verbose=False):
-        printed([styled("-v: this answer has no more to show", DIM)], stderr=True)
+        print_lines([styled("-v: this answer has no more to show", DIM)], stderr=True)
     if output is not None:
-        _write(output, answer or "".join(f"{line.plain}\n" for line in lines))
+        _write_and_report(output, answer or "".join(f"{line.plain}\n" for line in lines))
     elif isinstance(answer, bytes):
         raise fail("C007", f"{wanted} is binary and cannot be printed", None, f"name a file: -o answer.{wanted}")
     else:
-        printed(answer or lines)
+        print_lines(answer or lines)
 
 
-def _file(reply: Reply, filed: FileOutput, path: Path) -> None:
-    """Writes a document into its file if the reply is yes, and prints the remarks."""
+def _write_filed(reply: Reply, filed: FileOutput, path: Path) -> None:
+    """Writes the document of a reply to a file if the answer is yes, and prints the remarks."""
     if reply.yes:
-        _write(path, filed.text(path))
-    printed(laid_out(filed.summary(path if reply.yes else None), terminal_width()))
+        _write_and_report(path, filed.text(path))
+    print_lines(laid_out(filed.summary(path if reply.yes else None), terminal_width()))
 
 
-def _write(path: Path, answer: str | bytes) -> None:
-    """Write a file, and name it on standard error."""
+def _write_and_report(path: Path, answer: str | bytes) -> None:
+    """Writes a file and names it on standard error."""
     write_file(path, answer)
-    printed([Text(f"wrote {visible_text(str(path))}")], stderr=True)
+    print_lines([Text(f"wrote {visible_text(str(path))}")], stderr=True)
 
 
 def form_of(reply: Reply, form: str) -> str | bytes:
-    """The reply in a form for programs; empty for the terminal."""
+    """The reply in a format for programs; empty for the terminal format."""
     if form in reply.others:
         return reply.others[form]()
     if form == AnswerFormat.TABLE:
@@ -233,7 +233,7 @@ def form_of(reply: Reply, form: str) -> str | bytes:
 
 
 def answering(command: Callable[..., Reply]) -> Callable[..., None]:
-    """A command that delivers the reply of a function: the function's options, then those of `deliver`."""
+    """Turns a function that returns a reply into a command that prints it: its options, then those of `deliver`."""
     return answering_in()(command)
 
 
@@ -255,7 +255,7 @@ def answering_in(*forms: str) -> Callable[[Callable[..., Reply]], Callable[..., 
 def _answering(
     forms: Sequence[str], command: Callable[..., Reply], *, suffixes: Sequence[str] | None
 ) -> Callable[..., None]:
-    """A command that runs a function and delivers its reply in the requested form."""
+    """Turns a function that returns a reply into a command that prints it in the requested format."""
     own = inspect.signature(command, eval_str=True)
     common = [*_delivery_options()]
     names = [option.name for option in common]
@@ -265,38 +265,39 @@ def _answering(
     @functools.wraps(command)
     def run(**given: Any) -> None:
         """Runs the function with its own options, and delivers its reply with the common ones."""
+        from costmodel.commands.progress import show_work
+
         how = {name: given[name] if name in own.parameters else given.pop(name) for name in names}
-        _one_form(how)
+        _check_one_form(how)
         if how["output"] == STDOUT:
             how["output"] = None
         if how["output"] is not None:
-            allowed(how["output"], force=how["force"], forms=forms)
+            check_writable(how["output"], force=how["force"], forms=forms)
             if not (how["form"] or how["as_json"] or how["as_csv"]):
                 if suffixes is None:
                     how["form"] = AnswerFormat.TABLE
                 else:
-                    known_suffix(how["output"], [suffix for suffix in _SUFFIXES if suffix[1:] in suffixes])
-        from costmodel.commands.progress import working
+                    check_suffix(how["output"], [suffix for suffix in _SUFFIXES if suffix[1:] in suffixes])
 
         try:
-            with working(command.__name__.removesuffix("_documents")):
+            with show_work(command.__name__.removesuffix("_documents")):
                 reply = command(**given)
             deliver(reply, **how)
         except CostModelError as error:
             if how["form"] == "github":
                 from costmodel.report.data_formats.ci_formats import fault_annotations
 
-                printed(fault_annotations(error.faults))
+                print_lines(fault_annotations(error.faults))
             raise
 
-    run.__doc__ = flowing(command)
+    run.__doc__ = help_paragraph(command)
     others = (option for name, option in own.parameters.items() if name not in names)
     run.__signature__ = own.replace(parameters=[*others, *common])  # type: ignore[attr-defined]
     return run
 
 
-def flowing(command: Callable[..., object]) -> str:
-    """The help text of a command as one paragraph that the terminal breaks into lines."""
+def help_paragraph(command: Callable[..., object]) -> str:
+    """The help text of a command as one paragraph."""
     return re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(command) or "")
 
 
@@ -307,8 +308,8 @@ def _delivery_options() -> Sequence[inspect.Parameter]:
     return options
 
 
-def _one_form(how: Mapping[str, Any]) -> None:
-    """Raise a fault if options select two different forms of an answer."""
+def _check_one_form(how: Mapping[str, Any]) -> None:
+    """Raises a fault if options select two different formats."""
     form = how["form"].value if how["form"] else ""
     short = {"--json": how["as_json"], "--csv": how["as_csv"]}
     asked = {option: option.removeprefix("--") for option, given in short.items() if given}

@@ -14,12 +14,17 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import GenericAlias, ModuleType
 from typing import Any, NoReturn
 
-from costmodel.commands.environment_errors import check_memory, open_streams, surroundings, without_leftovers
+from costmodel.commands.environment_errors import (
+    check_memory,
+    environment_fault,
+    open_streams,
+    remove_leftover_variables,
+)
 from costmodel.ground.errors import CostModelError
 
 
 def program() -> NoReturn:
-    """The installed command, which ends without taking apart what it loaded: a thirtieth of an estimate's time."""
+    """The installed command; it ends without freeing what it loaded, which saves time."""
     try:
         main()
     except SystemExit as left:
@@ -34,7 +39,7 @@ def program() -> NoReturn:
 
 
 def main() -> NoReturn:
-    """The command in this process; if it cannot start, it reports why without any library."""
+    """Runs the command in this process; if it cannot start, reports why without any library."""
     gc.set_threshold(200_000)  # imports and documents make 130,000 objects that stay: do not look through them
     atexit.register(gc.freeze)  # nor at the end, which would take a quarter of an estimate
     if os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__") != "__all__":
@@ -42,16 +47,16 @@ def main() -> NoReturn:
     if _STAND_INS not in sys.meta_path:
         sys.meta_path.insert(0, _STAND_INS)
     open_streams()
-    without_leftovers()
+    remove_leftover_variables()
     try:
         check_memory()
         from costmodel.commands.app import main as run
     except Exception as error:
-        _end(error)
+        _exit_with(error)
     run()
 
 
-class _Array:
+class _ArrayStandIn:
     """Stands in for the type of arrays."""
 
     __class_getitem__: Any = classmethod(GenericAlias)
@@ -64,34 +69,34 @@ _UNREAD: dict[str, dict[str, Any]] = {
     "pydantic.plugin._loader": {"get_plugins": tuple},
     "numpy._core._add_newdocs": {},
     "numpy._core._add_newdocs_scalars": {},
-    "numpy._typing": {"NDArray": _Array},
-    "numpy.typing": {"NDArray": _Array},
+    "numpy._typing": {"NDArray": _ArrayStandIn},
+    "numpy.typing": {"NDArray": _ArrayStandIn},
 }
 
 
-class _StandIns:
-    """Finds stand-ins for modules that no answer reads; whatever else is asked of one loads the module itself."""
+class _StandInFinder:
+    """Import hook that replaces slow modules by stand-ins; using another attribute loads the real module."""
 
     def find_spec(self, name: str, path: Any = None, _target: Any = None) -> ModuleSpec | None:
-        """The place of such a module, with this loader."""
+        """The spec of a module that has a stand-in, with this loader."""
         found = PathFinder.find_spec(name, path) if name in _UNREAD else None
         if found is not None:
             found.loader = self  # type: ignore[assignment]
         return found
 
     def create_module(self, _spec: ModuleSpec) -> None:
-        """A usual module."""
+        """None, so that Python makes a usual module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Fills the module with what it must hold."""
-        vars(module).update(_UNREAD[module.__name__], __getattr__=partial(_of_module, module))
+        """Fills the module with the attributes of its stand-in."""
+        vars(module).update(_UNREAD[module.__name__], __getattr__=partial(_attribute_of_real_module, module))
 
 
-_STAND_INS = _StandIns()
+_STAND_INS = _StandInFinder()
 
 
-def _of_module(module: ModuleType, attribute: str) -> Any:
-    """An attribute of the module that another stands in for."""
+def _attribute_of_real_module(module: ModuleType, attribute: str) -> Any:
+    """Loads the real module of a stand-in and returns its attribute."""
     if attribute.startswith("__"):  # of which imports ask
         raise AttributeError(attribute)
     name = module.__name__
@@ -100,9 +105,9 @@ def _of_module(module: ModuleType, attribute: str) -> Any:
     return getattr(importlib.import_module(name), attribute)
 
 
-def _end(error: Exception) -> NoReturn:
-    """Exit 2 for a fault of the surroundings, 3 for one of the program, with a line for standard error."""
-    found = error if isinstance(error, CostModelError) else surroundings(error)
+def _exit_with(error: Exception) -> NoReturn:
+    """Prints an error and exits: with 2 for a fault of the environment, with 3 for one of the program."""
+    found = error if isinstance(error, CostModelError) else environment_fault(error)
     if found is None:
         lines, code = [f"error[bug]: {type(error).__name__}: {error}"], 3
     else:

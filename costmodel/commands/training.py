@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from costmodel.commands.workload_commands import TOP, SearchQuestion, search_reply, searching
+from costmodel.commands.workload_commands import TOP, SearchQuestion, running_search, search_reply
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 _WHY = "costmodel search with the same flags and --why-not shows why"
 
 
-def predicted(case: LoadedScenario) -> ExplainedAnswer:
-    """The scenario's own plan, evaluated and explained."""
+def explained_answer(case: LoadedScenario) -> ExplainedAnswer:
+    """The answer for the scenario's own plan, with fixes and effects of its choices."""
     from costmodel.explore.explain.effects import explained_plan
 
     return explained_plan(training(case))
 
 
 def view(case: LoadedScenario, question: str) -> TrainingView:
-    """The scenario's plan in the form that answers show; for a report, the best plan if none is stated."""
+    """The answer for the scenario's plan as commands show it; for a report, of the best plan if none is stated."""
     from costmodel.report.answers.training_view import TrainingView
 
     if question != "report":
-        return TrainingView(predicted(case))
+        return TrainingView(explained_answer(case))
     from costmodel.explore.page.report_facts import searched_once, with_plan_of
 
     held = training(case)
     if held.scenario.plan is not None:
-        return TrainingView(predicted(held), held)
+        return TrainingView(explained_answer(held), held)
     found = searched_once(held)
-    return TrainingView(predicted(with_plan_of(held, found)), held, found)
+    return TrainingView(explained_answer(with_plan_of(held, found)), held, found)
 
 
 def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
@@ -46,14 +46,14 @@ def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
     from costmodel.explore.search.search import with_examples, with_remedies
     from costmodel.report.answers.search_training import TrainingWords
 
-    with searching(question, case) as how:
+    with running_search(question, case) as how:
         ranking = search_space(training(case), question.top or TOP, pareto=question.pareto, over=question.over, how=how)
         ranking = with_remedies(ranking)
     return search_reply(TrainingWords(with_examples(ranking) if question.why_not else ranking), question)
 
 
 def usual_plan(case: LoadedScenario) -> str:
-    """The stack's defaults, once a key of the plan is set or another stack than the usual one is named."""
+    """A phrase for the stack's default plan, if --set states a plan key or --stack another stack; else empty."""
     from costmodel.explore.flag_defaults import usual_stack
 
     held = training(case)
@@ -62,7 +62,7 @@ def usual_plan(case: LoadedScenario) -> str:
 
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
-    """Settings of the best plan of a search, or of the nearest to fit, and a phrase on their origin."""
+    """Settings of the best plan of a search, or of the nearest to fit, and a phrase on where they are from."""
     from costmodel.estimate.shared.reasons import REFUSALS
     from costmodel.explore.search.search import search as search_space
     from costmodel.explore.search.training_remedies import plan_settings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from costmodel.commands import completion, pages
-from costmodel.commands.shared import PAGE, answering_in, optional, stated
+from costmodel.commands.shared import PAGE, answering_in, optional, optional_argument
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.layout import Reply
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ValidateQuestion(StrEnum):
-    """Quantities that `validate` compares with measurements."""
+    """The quantities that `validate` compares with measurements."""
 
     TIME = "time"
     MEMORY = "memory"
@@ -66,7 +66,7 @@ class StepTerm(StrEnum):
 
 TablesArgument = Annotated[
     list[str] | None,
-    stated(
+    optional_argument(
         metavar="MEASURED",
         help="Measured documents, or CSV files of measured runs, '-' for stdin; default: all shipped documents",
         autocompletion=completion.measured,
@@ -144,34 +144,34 @@ def validate(
 
     named = None if quantity is None else "time" if quantity is ValidateQuestion.REGRET else quantity.value
     asked = cast("Quantity | None", "time" if worth else named)
-    named_once(tables or [])
+    check_named_once(tables or [])
     alone = not (tables or quantity or by or where or worst or without or worth)
     if worth and (worst or without or quantity not in (None, ValidateQuestion.TIME)):
         sentence = "--worth takes --by and --where, and is about the time of steps"
         raise fail("C005", sentence, Place("command line"), "leave the others out")
-    chosen, left = chosen_values(where or []), [term.value for term in without or ()]
+    chosen, left = values_by_column(where or []), [term.value for term in without or ()]
     scored = validated(tables, quantity=asked, where=chosen, without=left, count=_count_rows)
     group = by.value if by else None
     if worth:
         return worth_reply(scored, [term.value for term in StepTerm], group, {})
     if quantity is ValidateQuestion.REGRET:
-        return _regret(scored, group or "source", worst, left)
+        return _regret_reply(scored, group or "source", worst, left)
     board = scoreboard(scored, left_out=alone)
     document = lambda: report.validation_document(board, group, worst, left, dated=alone)  # noqa: E731
-    return pages.drawn(document, lambda: report.validation_json(board, left), "rows", yes=board.holds)
+    return pages.document_reply(document, lambda: report.validation_json(board, left), "rows", yes=board.holds)
 
 
 def _count_rows(done: int, rows: int) -> None:
-    """Show how many rows of a file are done."""
-    from costmodel.commands.progress import working_on
+    """Shows how many rows of a file are done."""
+    from costmodel.commands.progress import rename_work
 
-    working_on(f"{done:,} of {rows:,} rows")
+    rename_work(f"{done:,} of {rows:,} rows")
 
 
 def worth_reply(
     scored: Sequence[Validated], terms: Sequence[str], grouping: str | None, here: Mapping[str, float]
 ) -> Reply:
-    """What terms of a step are worth in measured steps; here: the shares of the terms in a plan, if there is one."""
+    """How much each term of a step improves predictions of measured steps, with its share in a plan if there is one."""
     from costmodel.evidence.validate.scores import worth_of_terms
     from costmodel.report.answers.validate import worth_document, worth_json
 
@@ -181,21 +181,21 @@ def worth_reply(
     made = worth_of_terms(figures, terms, grouping)
     unused = [term for term in terms if term not in {each.term for each in made}]
     document = lambda: worth_document(made, len(figures), unused, grouping, here)  # noqa: E731
-    return pages.drawn(document, lambda: worth_json(made, len(figures), unused, here), "terms")
+    return pages.document_reply(document, lambda: worth_json(made, len(figures), unused, here), "terms")
 
 
-def _regret(scored: list[Validated], grouping: str, worst: int, without: Sequence[str]) -> Reply:
+def _regret_reply(scored: list[Validated], grouping: str, worst: int, without: Sequence[str]) -> Reply:
     from costmodel.evidence.validate.scores import layout_regret, sweeps
     from costmodel.report.answers.regret import regret_document, regret_json
 
     made = layout_regret(sweeps(scored))
-    return pages.drawn(
+    return pages.document_reply(
         lambda: regret_document(made, grouping, worst, without), lambda: regret_json(made, without), "rows"
     )
 
 
-def named_once(tables: Sequence[str]) -> None:
-    """A fault for a file that would count twice."""
+def check_named_once(tables: Sequence[str]) -> None:
+    """Raises a fault for a file that is named twice, because its runs would count twice."""
     seen: dict[str, str] = {}
     for name in tables:
         same = os.path.realpath(name) if os.path.exists(name) else name
@@ -205,7 +205,7 @@ def named_once(tables: Sequence[str]) -> None:
         seen[same] = name
 
 
-def chosen_values(written: list[str]) -> dict[str, list[str]]:
+def values_by_column(written: list[str]) -> dict[str, list[str]]:
     """The values of each column in `--where column=value` options."""
     chosen: dict[str, list[str]] = {}
     for text in written:

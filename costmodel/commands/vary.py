@@ -1,4 +1,4 @@
-"""sweep, scale, sensitivity, solve: how an answer changes, and what would change it."""
+"""sweep, scale, sensitivity, solve: how results change with inputs, and which inputs reach a target."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from costmodel.commands.pages import drawn
-from costmodel.commands.scenario_options import Question, asking, with_plan
+from costmodel.commands.pages import document_reply
+from costmodel.commands.scenario_options import Question, question_command, with_plan
 from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.report.terminal.layout import Reply
 
@@ -31,7 +31,7 @@ ShowOption = Annotated[
 
 
 @answering_in("jsonl", "parquet", *PAGE)
-@asking
+@question_command
 def sweep(
     question: Question,
     over: OverOption,
@@ -52,7 +52,7 @@ def sweep(
 
     Next: costmodel solve SCENARIO --over PATH --for 'mfu>=45 %'
     """
-    from costmodel.commands.progress import paced
+    from costmodel.commands.progress import watch_until_interrupt
     from costmodel.explore.search.value_ranges import axes
     from costmodel.explore.vary.sweep import sweep as run
     from costmodel.explore.workloads import workload_of
@@ -60,9 +60,9 @@ def sweep(
 
     varied = axes(question.over(over))
     case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
-    with paced("combinations") as pace:
+    with watch_until_interrupt("combinations") as pace:
         swept = run(workload_of(case), varied, show, best=best, alone=question.is_alone, pace=pace)
-    return drawn(
+    return document_reply(
         lambda: report.sweep_document(swept, chart=chart),
         lambda: report.sweep_json(swept),
         "points",
@@ -72,15 +72,15 @@ def sweep(
     )
 
 
-def _sized_by(ranks: str, rate: str) -> str:
-    """The option that sets the number of accelerators; for a service without one, the rate."""
+def _option_of_sizes(ranks: str, rate: str) -> str:
+    """The option that states the sizes of `scale`: --ranks, or --rate for a service."""
     if ranks:
         return "--ranks"
     return "--rate" if rate else "the rate"
 
 
 @answering_in(*PAGE)
-@asking
+@question_command
 def scale(
     question: Question,
     ranks: Annotated[
@@ -108,31 +108,28 @@ def scale(
 
     Next: costmodel search SCENARIO --set cluster.nodes=…
     """
-    from costmodel.commands.progress import paced
+    from costmodel.commands.progress import watch_until_interrupt
     from costmodel.explore.vary.scale import scale as run
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import scale as report
 
     sized = {"workload.rate": "--rate"} if rate and question.scenario else {}
-    case = question.of_rate(rate).varied({"cluster.nodes": _sized_by(ranks, rate), **sized})
-    with paced("sizes") as pace:
+    case = question.of_rate(rate).varied({"cluster.nodes": _option_of_sizes(ranks, rate), **sized})
+    with watch_until_interrupt("sizes") as pace:
         sizes_tried = run(workload_of(case), ranks, rate, weak=weak, best=best, alone=question.is_alone, pace=pace)
     works = any(row.found.point.works for row in sizes_tried.rows)
     document, result = lambda: report.scale_document(sizes_tried), lambda: report.scale_json(sizes_tried)
-    return drawn(document, result, "sizes", yes=works, stopped=sizes_tried.stopped, found=sizes_tried)
+    return document_reply(document, result, "sizes", yes=works, stopped=sizes_tried.stopped, found=sizes_tried)
 
 
 @answering_in(*PAGE)
-@asking
+@question_command
 def sensitivity(
     question: Question,
     of: Annotated[
         str,
         typer.Option(
-            "--of",
-            metavar="RESULT",
-            help="The result to examine",
-            show_default="step_time, tpot, iteration_time",
+            "--of", metavar="RESULT", help="The result to examine", show_default="step_time, tpot, iteration_time"
         ),
     ] = "",
     top: Annotated[
@@ -150,27 +147,26 @@ def sensitivity(
 
     Next: costmodel solve SCENARIO --over PATH --for 'mfu>=45 %'
     """
-    from costmodel.commands.progress import counted
+    from costmodel.commands.progress import watch_without_stop
     from costmodel.explore.search.rank import named_result
     from costmodel.explore.vary.sensitivity import sensitivity as run
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import sensitivity as report
 
     asked = workload_of(with_plan(question.loaded()))
-    with counted("figures") as pace:
+    with watch_without_stop("figures") as pace:
         knobs = run(asked, named_result(of, asked.columns, "--of", of) if of else "", pace)
-    return drawn(
+    return document_reply(
         lambda: report.sensitivity_document(knobs, top), lambda: report.sensitivity_json(knobs), "figures", found=knobs
     )
 
 
 @answering_in(*PAGE)
-@asking
+@question_command
 def solve(
     question: Question,
     over: Annotated[
-        str,
-        typer.Option("--over", metavar="PATH[=A..B]", help="The key to change, and optionally the range to search"),
+        str, typer.Option("--over", metavar="PATH[=A..B]", help="The key to change, and optionally the range to search")
     ],
     wanted: Annotated[str, typer.Option("--for", metavar="RESULT>=VALUE", help="The target")],
     best: BestOption = False,
@@ -186,7 +182,7 @@ def solve(
 
     Next: costmodel estimate SCENARIO --set PATH=VALUE
     """
-    from costmodel.commands.progress import paced
+    from costmodel.commands.progress import watch_until_interrupt
     from costmodel.documents.keys.overrides import full
     from costmodel.explore.vary.solve import solve as run
     from costmodel.explore.workloads import workload_of
@@ -195,10 +191,10 @@ def solve(
     name, ranged, values = over.partition("=")
     path = name.strip() if ranged and name.strip() == "gpus" else question.key_of(name.strip())
     case = question.varied({full(path): f"--over {path}"} if ranged else {})
-    with paced("values") as pace:
+    with watch_until_interrupt("values") as pace:
         varied = f"{path}{ranged}{values}"
         solution = run(workload_of(case), varied, wanted, best=best, alone=question.is_alone, pace=pace)
-    return drawn(
+    return document_reply(
         lambda: report.solve_document(solution),
         lambda: report.solve_json(solution),
         "ranges",

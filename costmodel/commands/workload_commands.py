@@ -1,4 +1,4 @@
-"""What commands ask a workload about one plan and its search."""
+"""The interface of each workload's commands about one plan and its search, and what their searches share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOP, FRONT = 10, 40  # rows shown by default: of a ranking, of a front
 
 @record
 class SearchQuestion:
-    """The options of a search; `into` to `wait` are for large spaces."""
+    """The options of a search command."""
 
     top: int | None = None
     pareto: str = ""
@@ -46,10 +46,10 @@ class SearchQuestion:
 
 
 @contextmanager
-def searching(question: SearchQuestion, case: LoadedScenario) -> Iterator[SearchOptions]:
-    """The options of a running search, with its progress display and a check for Ctrl-C."""
-    from costmodel.commands.output import printed
-    from costmodel.commands.progress import metered, stoppable
+def running_search(question: SearchQuestion, case: LoadedScenario) -> Iterator[SearchOptions]:
+    """Yields the options of a running search, with progress display and a check for Ctrl-C."""
+    from costmodel.commands.output import print_lines
+    from costmodel.commands.progress import show_progress, stop_on_interrupt
     from costmodel.explore.search.stream import SearchOptions
     from costmodel.report.terminal.layout import styled
     from costmodel.report.terminal.progress import search_progress
@@ -59,8 +59,8 @@ def searching(question: SearchQuestion, case: LoadedScenario) -> Iterator[Search
         raise fail(
             "C021", f"{'--resume' if question.resume else '--keep all'} needs a folder", None, "add --into FOLDER"
         )
-    wait, objective, words = _seconds(question.wait), case.scenario.objective, words_of(case.kind)
-    with stoppable() as stop, metered() as show:
+    wait, objective, words = _parsed_wait(question.wait), case.scenario.objective, words_of(case.kind)
+    with stop_on_interrupt() as stop, show_progress() as show:
         yield SearchOptions(
             question.engine,
             question.workers,
@@ -70,12 +70,12 @@ def searching(question: SearchQuestion, case: LoadedScenario) -> Iterator[Search
             watch=lambda sight: show(search_progress(sight, objective, words.result)),
             stop=stop,
             wait=wait,
-            notify=lambda words: printed([styled(words)], stderr=True),
+            notify=lambda words: print_lines([styled(words)], stderr=True),
         )
 
 
 def search_reply(words: SearchWords[Inputs, Plan], question: SearchQuestion) -> Reply:
-    """The answer of a search in every form."""
+    """The reply of a search in every format."""
     from costmodel.report.answers.search import search_document
     from costmodel.report.answers.search_json import search_json
 
@@ -86,7 +86,7 @@ def search_reply(words: SearchWords[Inputs, Plan], question: SearchQuestion) -> 
     if next_fields:
         rows = f"measure_next.{'measurements' if question.measure_next else 'order'}"
     works = ranking.works if ranking.best or ranking.front is None else bool(ranking.front.rows)
-    return pages.drawn(
+    return pages.document_reply(
         lambda: search_document(
             words, count, brief=brief, why_not=question.why_not, more=next_section, closing=closing
         ),
@@ -101,7 +101,7 @@ def search_reply(words: SearchWords[Inputs, Plan], question: SearchQuestion) -> 
 def _next_measurement(
     words: SearchWords[Inputs, Plan], question: SearchQuestion
 ) -> tuple[Sequence[Section], dict[str, Any], Sequence[Line]]:
-    """Recommended measurements as a section and as fields, with the next command; empty unless asked for."""
+    """Recommended measurements as a section and JSON fields, and the next command; empty unless asked for."""
     if not (question.measure_next or question.measured):
         return (), {}, ()
     from costmodel.explore.search.next_measurement import advised
@@ -117,8 +117,8 @@ def _next_measurement(
     return (next_measurement_section(words, advice, question.measured),), fields, best_measured_command(words, advice)
 
 
-def _seconds(text: str) -> float:
-    """The seconds to wait, from the text of --wait."""
+def _parsed_wait(text: str) -> float:
+    """The seconds in the text of --wait."""
     from costmodel.explore.search.worker_pools import WAIT
     from costmodel.ground.parsing import UnitError, parse
 
@@ -132,38 +132,36 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def no_answer(case: LoadedScenario, why: tuple[str, str]) -> CostModelError:
-    """A fault for a question that a workload does not have: the reason, and what to ask instead."""
+def no_answer_fault(case: LoadedScenario, why: tuple[str, str]) -> CostModelError:
+    """The fault for a question that a workload does not answer: the reason, and what to ask instead."""
     return fail("C030", why[0], case.place("workload.kind") or Place(case.file), why[1])
 
 
 class WorkloadCommands(Protocol):
-    """A workload as commands about one plan see it."""
+    """The commands of one workload about a plan and its search."""
 
     @property
     def WITHOUT(self) -> Mapping[str, tuple[str, str]]:  # noqa: N802
-        """Questions that have no answer, each with the reason and what to ask instead."""
+        """Questions that this workload does not answer, each with the reason and what to ask instead."""
 
     def view(self, case: LoadedScenario, question: str) -> PlanView:
-        """The scenario's plan, evaluated, with the parts that the answer to a question shows."""
+        """The evaluated plan of the scenario, with the parts that the answer to a question shows."""
 
     def search(self, case: LoadedScenario, question: SearchQuestion) -> Reply:
-        """The answer of the command `search`, in every form."""
+        """The reply of `search`."""
 
     def usual_plan(self, case: LoadedScenario) -> str:
-        """The origin of plan keys that flags leave open, if --set gives some of them; else empty."""
+        """A phrase for plan keys of the software's defaults, if --set gives some keys; else empty."""
 
     @property
     def OTHER_PLANS(self) -> str:  # noqa: N802
-        """A phrase on how to set a plan's key instead of the best plan, and what happens to the other keys."""
+        """A phrase on how to set a plan key instead of the best plan, and what happens to the other keys."""
 
     def best_plan(self, case: LoadedScenario) -> tuple[dict[str, str], str] | None:
-        """Settings of the best plan of a search or the nearest to fit, and their origin; None where none is
-        valid, and the answer gives the reason.
-        """
+        """Settings of the best or nearest plan of a search, and where they are from; None if no plan is valid."""
 
     def usual_format(self, case: LoadedScenario) -> str:
         """The export format if none is requested."""
 
     def export(self, case: LoadedScenario, to: str, rank: int | None) -> AnyExport:
-        """The plan at a rank of the search, or the scenario's own, in one of the formats."""
+        """The scenario's own plan, or the plan at a rank of its search, in a format."""

@@ -1,6 +1,6 @@
-"""What the labels of answers mean: heads of columns, names of rows and lines, and labels that are put together.
+"""The meaning of the labels that answers print: column heads, row names, and compound labels.
 
-Each label has a meaning, and where a page explains more, the word of that page.
+A label has a meaning and, where a page explains more, the word of that page.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def meaning_of(label: str) -> tuple[str, str] | None:
     label = label.casefold().strip()
     if label in labels():
         return labels()[label]
-    return next(_put_together(label), None)
+    return next(_meanings_of_compound_label(label), None)
 
 
-def _put_together(label: str) -> Iterator[tuple[str, str]]:
-    """The meaning of a label that is made of other labels, or followed by a number."""
+def _meanings_of_compound_label(label: str) -> Iterator[tuple[str, str]]:
+    """The meaning of a label that consists of other labels, or ends with a number."""
     if match := _TRANSFER.fullmatch(label):
         group, operation, what = match.groups()
         whole = "seconds" if what == "time" else "bytes a rank sends"
@@ -81,7 +81,7 @@ _PARTS = {
 
 
 def fit_page(title: str) -> str:
-    """The meaning of the title of a fit, such as "collectives all_reduce"; empty for any other words.
+    """The meaning of a fit's title, such as "collectives all_reduce"; empty for other words.
 
     >>> fit_page("collectives all_reduce")
     'times of collectives inside a scale-up domain, of all_reduce'

@@ -1,4 +1,4 @@
-"""What stays of the answers of each workload where there are many: results, the plan in a line and as plain values."""
+"""Short forms of answers for tables of many plans: results, the plan in one line, and its keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from costmodel.estimate.shared.plan_batch import Structure
-from costmodel.explore.workload_interface import KeptAnswer
+from costmodel.explore.workload_interface import AnswerSummary
 from costmodel.ground.counts import OF_ITSELF_ONE, SIZES, WAYS
 from costmodel.ground.errors import value_text
 from costmodel.ground.units import counted, significant
@@ -28,29 +28,29 @@ _RENTED = "a month: rent of all replicas' GPUs; of a node with a price of its ow
 # ── training ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def training_kept(answer: Answer) -> KeptAnswer:
-    """What a table keeps of a training answer: results, plan in words, settings."""
+def training_summary(answer: Answer) -> AnswerSummary:
+    """The short form of a training answer."""
     from costmodel.estimate.training_answer.evaluate_training import verdict
-    from costmodel.explore.compare.compare import choices
+    from costmodel.explore.compare.compare import plan_choices
 
     block, costs = answer.evaluation.block, answer.costs
-    made = choices(block)
+    made = plan_choices(block)
     whole = verdict(costs["memory_share"])
-    return KeptAnswer(costs, whole, brief_words(block), whole_plan(made), {"plan": value_text(made)})
+    return AnswerSummary(costs, whole, brief_plan_text(block), complete_plan(made), {"plan": value_text(made)})
 
 
-def brief_words(block: Block) -> str:
-    """A training plan in words, short enough for a table cell."""
-    from costmodel.explore.plan_choice_text import short_words, split_words
+def brief_plan_text(block: Block) -> str:
+    """A training plan as text, short enough for a table cell."""
+    from costmodel.explore.plan_choice_text import short_recompute_and_offload, split_texts
 
-    again = short_words(block.structure)
+    again = short_recompute_and_offload(block.structure)
     again = "" if again == "none" else f"recompute {again}"
-    words = [*degree_words(block), *split_words(block.structure), *form_words(block), again]
+    words = [*degree_texts(block), *split_texts(block.structure), *schedule_texts(block), again]
     return " · ".join(filter(None, words))
 
 
-def degree_words(block: Block) -> list[str]:
-    """The parallel degrees of a plan over 1, one text each."""
+def degree_texts(block: Block) -> list[str]:
+    """The parallel degrees above 1, one text each."""
     structure = block.structure
     sizes = [f"{name} {counted(float(getattr(block, name)[0]))}" for name in ("tp", "pp", "dp")]
     for name in (*OF_ITSELF_ONE, "vpp"):
@@ -60,15 +60,15 @@ def degree_words(block: Block) -> list[str]:
     return sizes
 
 
-def form_words(block: Block) -> list[str]:
-    """Schedule (if vpp does not imply it), micro-batch and ZeRO stage of a plan, one text each."""
+def schedule_texts(block: Block) -> list[str]:
+    """Schedule (if vpp does not imply it), micro-batch and ZeRO stage, one text each."""
     schedule = block.structure.schedule
     named = [] if schedule in ("1f1b", "interleaved") else [str(schedule)]
     return [*named, f"mb {float(block.micro_batch[0]):.0f}", f"zero {block.structure.zero}"]
 
 
-def whole_plan(stated: Mapping[str, object]) -> dict[str, object]:
-    """Every key of a plan, null where it is not set."""
+def complete_plan(stated: Mapping[str, object]) -> dict[str, object]:
+    """Every key of a plan, null if it is not set."""
     counts = {name: _count(stated[name]) for name in SIZES if name in stated}
     named = (choice.name for choice in fields(Structure) if choice.name in stated or choice.name not in _ADDED)
     return {name: counts.get(name, stated.get(name)) for name in (*SIZES, *named)}
@@ -81,8 +81,8 @@ def _count(value: object) -> object:
 # ── serving ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def serving_kept(answer: ServingAnswer) -> KeptAnswer:
-    """What a table keeps of a serving answer: results, plan in words, settings."""
+def serving_summary(answer: ServingAnswer) -> AnswerSummary:
+    """The short form of a serving answer."""
     from costmodel.estimate.serving.plan_columns import sizes_of
     from costmodel.estimate.serving.predict_serving import known_costs
     from costmodel.estimate.serving.replicas_for_load import fleet_of
@@ -98,10 +98,10 @@ def serving_kept(answer: ServingAnswer) -> KeptAnswer:
     if fleet.paid != fleet.gpus and not (answer.refused or answer.broken):
         asides["rent_per_month"] = _RENTED
     degrees = {name: _count(size) for name, size in sizes_of(answer.evaluation.layout).items()}
-    return KeptAnswer(
+    return AnswerSummary(
         costs,
         "does not fit" if "M001" in answer.broken else "fits",
-        layout_words(answer),
+        serving_plan_text(answer),
         {**degrees, **halves(plan)},
         {"plan": value_text(plan.model_dump(exclude_unset=True))},
         texts,
@@ -110,13 +110,13 @@ def serving_kept(answer: ServingAnswer) -> KeptAnswer:
     )
 
 
-def layout_words(answer: ServingAnswer) -> str:
-    """The plan of a service in a line."""
+def serving_plan_text(answer: ServingAnswer) -> str:
+    """A serving plan as one line of text."""
     if answer.groups:
         return f"{len(answer.groups)} kinds of nodes"
     layout = answer.evaluation.layout
     parts = [(name, half) for name, half in (("prefill", answer.plan.prefill), ("decode", answer.plan.decode)) if half]
-    sizes = [f"{name} {half.replicas:.0f} × {half_words(half)}" for name, half in parts] or [half_words(layout)]
+    sizes = [f"{name} {half.replicas:.0f} × {instance_text(half)}" for name, half in parts] or [instance_text(layout)]
     drafts = answer.plan.speculation
     if drafts is not None:
         tree = f" in {drafts.levels:.0f} levels" if drafts.width > 1 else ""
@@ -130,13 +130,13 @@ def layout_words(answer: ServingAnswer) -> str:
     return " · ".join(sizes)
 
 
-def half_words(layout: object) -> str:
-    """The degrees of one replica, or of one prefill or decode instance, in words."""
-    degrees = {name: one(getattr(layout, name, 1.0)) for name in ("tp", "pp", "ep", "dp_attention", "dcp")}
+def instance_text(layout: object) -> str:
+    """The degrees of one replica, or of one prefill or decode instance, as text."""
+    degrees = {name: scalar(getattr(layout, name, 1.0)) for name in ("tp", "pp", "ep", "dp_attention", "dcp")}
     return " · ".join(f"{name} {degree:.0f}" for name, degree in degrees.items() if degree > 1 or name == "tp")
 
 
-def one(value: object) -> float:
+def scalar(value: object) -> float:
     """The value of a single plan as a plain number."""
     import numpy as np
 
@@ -158,16 +158,16 @@ def halves(plan: ServingPlan) -> dict[str, dict[str, int]]:
 # ── reinforcement learning ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def rl_kept(answer: RlAnswer) -> KeptAnswer:
-    """What a table keeps of an answer on reinforcement learning: results, plans in words, settings."""
+def rl_summary(answer: RlAnswer) -> AnswerSummary:
+    """The short form of an RL answer."""
     from costmodel.estimate.training_answer.evaluate_training import verdict
 
     whole = verdict(answer.costs["memory_share"])
-    return KeptAnswer(answer.costs, whole, both_words(answer), rl_degrees(answer), rl_settings(answer))
+    return AnswerSummary(answer.costs, whole, rl_plan_text(answer), rl_degrees(answer), rl_settings(answer))
 
 
-def both_words(answer: RlAnswer) -> str:
-    """The plans of trainer and engines in one line."""
+def rl_plan_text(answer: RlAnswer) -> str:
+    """The plans of trainer and engines as one line of text."""
     inputs, plan = answer.inputs, answer.inputs.plan
     structure = inputs.trainer.evaluation.block.structure
     sizes = [f"{name} {float(getattr(plan, name)):.0f}" for name in ("tp", "pp", "cp", "ep") if getattr(plan, name) > 1]

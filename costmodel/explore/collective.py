@@ -1,4 +1,4 @@
-"""One collective alone over all accelerators of a cluster: time by size, level and algorithm; a ring step by step."""
+"""Predicts one collective over a whole cluster, with nothing else running: time by size, level and algorithm."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from costmodel.estimate.training_answer.training_error_band import residual
 from costmodel.evidence.calibrate.fit_from_kernels import Soundness
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, nccl_rows
-from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
+from costmodel.explore.explain.explain import ExplainedFigure, TreeNames, trees_of
 from costmodel.explore.scenario_from_flags import DEFAULT_NODE, ScenarioFlags, case_of_flags
 from costmodel.ground.equation import Number, leaf, origin_of, trace
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
@@ -60,7 +60,7 @@ LARGE = 0.125  # of the largest message, from which on bandwidth decides
 
 @record
 class MeasuredCollective:
-    """The median time of every size in a text of nccl-tests, and the ranks that it was measured on."""
+    """The median time of each size in nccl-tests output, and the ranks that were measured."""
 
     file: str
     operation: Operation
@@ -77,7 +77,7 @@ class MeasuredCollective:
 
 
 def measured_collective(path: str, operation: Operation, gpus: int | None, per_node: int) -> MeasuredCollective:
-    """The measured times of an operation in nccl-tests output; of several group sizes, those for `gpus` ranks.
+    """The measured times of an operation in a file of nccl-tests output; among group sizes, that of `gpus`.
 
     per_node: accelerators of the node that is named beside it, 0 where none is.
     """
@@ -105,15 +105,15 @@ def measured_collective(path: str, operation: Operation, gpus: int | None, per_n
 
 
 def _medians(rows: Sequence[CsvRow]) -> dict[float, float]:
-    """Seconds by size, the median of several."""
+    """The median measured time [s] of each message size."""
     by_size: dict[float, list[float]] = {}
     for row in rows:
         by_size.setdefault(float(row.number("bytes") or 0), []).append(float(row.number("time_us") or 0) * 1e-6)
     return {size: float(np.median(times)) for size, times in sorted(by_size.items())}
 
 
-def same_group(case: ResolvedScenario, measured: MeasuredCollective) -> list[str]:
-    """A fault where the group of the prediction is another than the measured one; remarks where the device is."""
+def check_same_group(case: ResolvedScenario, measured: MeasuredCollective) -> list[str]:
+    """Raises a fault if prediction and measurement have different groups; remarks if the GPUs differ."""
     nodes, per_node = int(case.scenario.cluster.nodes), int(case.node.accelerators)
     hosts = measured.hosts or nodes
     if nodes * per_node != measured.ranks or nodes != hosts:
@@ -127,10 +127,10 @@ def same_group(case: ResolvedScenario, measured: MeasuredCollective) -> list[str
     return []
 
 
-def soundness(
+def compare_bandwidths(
     operation: Operation, ranks: float, times: Sequence[tuple[float, float, float]], apart: float
 ) -> Soundness | None:
-    """Compares measured and predicted bus bandwidth of large messages; times: size, measured, predicted."""
+    """Compares measured and predicted bus bandwidth of large messages; `times` has size, measured, predicted."""
     if not times:
         return None
     sizes, *both = (np.array(column) for column in zip(*times, strict=True))
@@ -171,8 +171,8 @@ _SMALLEST, _MOST = 1024.0, 1e15  # bytes
 
 @record
 class SizeRow:
-    """A collective of one size on its own: total time with P10 and P90, time by level and by algorithm, measured time,
-    the bandwidths that nccl-tests prints, and the time that a step counts for it while it computes.
+    """The prediction for one message size: time with P10 and P90, time by level and algorithm, measured time,
+    the bandwidths that nccl-tests prints, and the time in a training step, which computes meanwhile.
 
     waits: whether interfaces wait for the links inside domains
     """
@@ -196,7 +196,7 @@ class SizeRow:
 
 @record
 class CollectiveAnswer:
-    """A collective over all accelerators of a case, smallest size first, with measured times where given."""
+    """The prediction for a collective over a cluster, a row for each message size, smallest first."""
 
     case: ResolvedScenario
     operation: Operation
@@ -221,37 +221,39 @@ def collective(
     *,
     algorithm: str | None = None,
 ) -> CollectiveAnswer:
-    """Predicts a collective, given its name and sizes with units; a single size makes a table up to it.
+    """Predicts a collective by name for message sizes such as "64MB"; one size gives a table up to that size.
 
     Beside sizes measured by nccl-tests, in a file of that path, stand predictions for the same group.
     """
     operation = _operation(name)
     per_node = round(read("node", flags.node).accelerators) if measured is not None and flags.node is not None else 0
     measured_run = measured_collective(measured, operation, flags.gpus, per_node) if measured is not None else None
-    case, remarks = _case(flags, assignments, measured_run)
-    inputs = _machine(case, algorithm)
+    case, remarks = _collective_case(flags, assignments, measured_run)
+    inputs = _links_only_machine(case, algorithm)
     ranks = float(inputs.ranks)
     if ranks < 2:
         raise fail("C004", "a collective needs two accelerators or more", None, "--gpus 8, for example")
     members = group(inputs, "dp", 2.0 if operation == "send" else ranks, _rank_distance(inputs, operation))
-    rows = [_size_row(inputs, size, members, operation, algorithm) for size in _messages(sizes, measured_run)]
+    rows = [_size_row(inputs, size, members, operation, algorithm) for size in _message_sizes(sizes, measured_run)]
     times = {} if measured_run is None else measured_run.times
     rows = [_with_measured_time(row, times.get(row.size), float(members.ranks), operation) for row in rows]
     far = bool(members.domains > 1)
     beside = [(row.size, row.measured, row.time) for row in rows if row.measured is not None]
-    sound = soundness(operation, float(members.ranks), beside, _apart_of(_fits(inputs, operation, far=far)))
+    sound = compare_bandwidths(
+        operation, float(members.ranks), beside, _spread_of_fabrics(_fits_with_fallback(inputs, operation, far=far))
+    )
     fitted = inputs.fitted_by(operation) if float(members.inside) > 1 or operation == "send" else operation
     stand_in = fitted if fitted != operation else ""
     shape = (ranks, float(members.inside), float(members.domains))
-    beyond = _off_fit(inputs, operation, members, rows)
+    beyond = _outside_fits(inputs, operation, members, rows)
     return CollectiveAnswer(
         case, operation, *shape, tuple(rows), stand_in, remarks, beyond, measured_run, sound, algorithm
     )
 
 
-def explained(answer: CollectiveAnswer) -> dict[str, ExplainedFigure]:
-    """The time of the largest size alone, and in a training step, as trees of equations."""
-    inputs, size, operation = _machine(answer.case, answer.wanted), answer.rows[-1].size, answer.operation
+def collective_trees(answer: CollectiveAnswer) -> dict[str, ExplainedFigure]:
+    """The equation trees of the largest size's time, run alone and in a training step."""
+    inputs, size, operation = _links_only_machine(answer.case, answer.wanted), answer.rows[-1].size, answer.operation
     with trace():
         members = group(inputs, "dp", 2.0 if operation == "send" else answer.ranks, _rank_distance(inputs, operation))
         message, in_step = leaf(size, "message"), "time in a step"
@@ -263,30 +265,32 @@ def explained(answer: CollectiveAnswer) -> dict[str, ExplainedFigure]:
             ].total
             times = {"time": alone, in_step: collective_time(inputs, message, members, operation)}
         origins = {name: origin_of(time, name) for name, time in times.items()}
-    return trees_of(Book(answer.case.trees, {}, {}), origins, dict.fromkeys(origins, "s"))
+    return trees_of(TreeNames(answer.case.trees, {}, {}), origins, dict.fromkeys(origins, "s"))
 
 
-def _fit_of(inputs: Machine, operation: Operation, algorithm: str) -> CollectiveFit:
-    """The fit for the part of an algorithm that runs inside a domain."""
+def _inside_fit(inputs: Machine, operation: Operation, algorithm: str) -> CollectiveFit:
+    """The fitted constants for the part of an algorithm that runs inside a domain."""
     alone = {str(name): fit for name, fit in inputs.case.efficiency.alone.items()}
     return alone.get(algorithm, inputs.collective(operation))
 
 
-def _off_fit(inputs: Machine, operation: Operation, members: Group, rows: Sequence[SizeRow]) -> tuple[OutsideFit, ...]:
-    """Ranks and sizes that lie outside the range of the fits of a collective inside one domain."""
+def _outside_fits(
+    inputs: Machine, operation: Operation, members: Group, rows: Sequence[SizeRow]
+) -> tuple[OutsideFit, ...]:
+    """The rank counts and sizes of an answer that lie outside the measured range of its fits."""
     if operation == "send" or members.domains > 1:
         return ()
     name = operation.replace("_", "-")
     outside_fits: list[OutsideFit] = []
     for row in (rows[0], rows[-1]):
-        fit = _fit_of(inputs, operation, row.algorithm)
+        fit = _inside_fit(inputs, operation, row.algorithm)
         outside_fits += outside(fit.fitted, name, 1.0, ranks=float(members.inside), bytes=row.size)
     return tuple(dict.fromkeys(outside_fits))
 
 
 def _operation(name: str) -> Operation:
-    """A collective by its name, as PyTorch and the programs of nccl-tests write it too: all_reduce, all_reduce_perf."""
-    letters, spelt = _letters(name), _operation_spellings()
+    """The collective of a name, also as PyTorch and nccl-tests spell it: all_reduce, all_reduce_perf."""
+    letters, spelt = _letters_of_name(name), _operation_spellings()
     if letters not in spelt:
         close = nearest(letters, spelt)
         meant = f"did you mean {_SAME.get(spelt[close], spelt[close])}? " if close else ""
@@ -296,23 +300,23 @@ def _operation(name: str) -> Operation:
 
 
 def _operation_spellings() -> dict[str, str]:
-    return {_letters(known): known for known in (*OPERATIONS, *_SAME)}
+    return {_letters_of_name(known): known for known in (*OPERATIONS, *_SAME)}
 
 
 def is_operation(name: str) -> bool:
     """Whether a word names a collective."""
-    return _letters(name) in _operation_spellings()
+    return _letters_of_name(name) in _operation_spellings()
 
 
-def _letters(name: str) -> str:
-    """The letters of a collective's name, without the prefixes and suffixes of PyTorch and nccl-tests."""
+def _letters_of_name(name: str) -> str:
+    """The letters of a collective's name, without prefixes and suffixes of PyTorch and nccl-tests."""
     return "".join(filter(str.isalpha, name.lower())).removeprefix("nccl").removesuffix("perf").removesuffix("tensor")
 
 
-def _case(
+def _collective_case(
     flags: ScenarioFlags, assignments: Sequence[str], measured_run: MeasuredCollective | None
 ) -> tuple[ResolvedScenario, tuple[str, ...]]:
-    """The machine: as requested, else the measured one, else one node; and the remarks about it."""
+    """The cluster that the user states, else the measured one, else one node; and remarks about it."""
     remarks: list[str] = []
     set_here = {path_of(assignment) for assignment in assignments}
     if measured_run is not None:
@@ -326,11 +330,11 @@ def _case(
     alone = () if flags.gpus is not None else ("cluster.nodes=1",)
     case = case_of_flags(None, replace(flags, model=MODEL), (*alone, *assignments))
     remarks += case.asked.remarks
-    return case, (*remarks, *(same_group(case, measured_run) if measured_run is not None else ()))
+    return case, (*remarks, *(check_same_group(case, measured_run) if measured_run is not None else ()))
 
 
-def _machine(case: ResolvedScenario, algorithm: str | None) -> Machine:
-    """The machine with only the links, which are all that collectives need; number types do not matter."""
+def _links_only_machine(case: ResolvedScenario, algorithm: str | None) -> Machine:
+    """The machine of a case with only its links, since collectives need no number types."""
     check_links(case)
     network, algorithms = case.network.network, tuple(map(str, case.stack.collectives))
     assert network is not None
@@ -339,8 +343,8 @@ def _machine(case: ResolvedScenario, algorithm: str | None) -> Machine:
     return Machine(case, case.efficiency.collectives, network, slowest_link(case, share), algorithms)
 
 
-def _messages(sizes: Sequence[str], measured_run: MeasuredCollective | None) -> list[float]:
-    """The sizes of the answer, smallest first: measured sizes that are modelled, and those asked for."""
+def _message_sizes(sizes: Sequence[str], measured_run: MeasuredCollective | None) -> list[float]:
+    """The message sizes of the answer, smallest first: those measured within the model's range, and those asked for."""
     if measured_run is not None:
         measured = [size for size in measured_run.times if size >= _SMALLEST]
         if not measured:
@@ -350,11 +354,11 @@ def _messages(sizes: Sequence[str], measured_run: MeasuredCollective | None) -> 
         return sorted({*measured, *map(_parse_bytes, sizes)})
     if not sizes:
         raise fail("C004", "no size is given", None, "1GB, for example, or --measured FILE")
-    return _table(_parse_bytes(sizes[0])) if len(sizes) == 1 else sorted({*map(_parse_bytes, sizes)})
+    return _table_sizes(_parse_bytes(sizes[0])) if len(sizes) == 1 else sorted({*map(_parse_bytes, sizes)})
 
 
 def _rank_distance(inputs: Machine, operation: Operation) -> float:
-    """The distance between ranks of a group; ranks of a send are in neighbouring domains if there are several."""
+    """How many ranks apart two partners are: of a send, in neighbouring domains if there are several."""
     return float(min(inputs.domain, inputs.ranks / 2)) if operation == "send" else 1.0
 
 
@@ -370,7 +374,7 @@ def _parse_bytes(text: str) -> float:
 
 
 def _with_measured_time(row: SizeRow, measured: float | None, ranks: float, operation: Operation) -> SizeRow:
-    """A row with the measured time of its size, and the bus bandwidth of that time."""
+    """The row with the measured time of its size and the bus bandwidth of that time."""
     if measured is None:
         return row
     return replace(
@@ -378,8 +382,8 @@ def _with_measured_time(row: SizeRow, measured: float | None, ranks: float, oper
     )
 
 
-def _table(largest: float) -> list[float]:
-    """Sizes up to the largest, each eight times the one before."""
+def _table_sizes(largest: float) -> list[float]:
+    """Message sizes up to the largest, each eight times the one before."""
     steps = [largest / _STEP**power for power in reversed(range(_ROWS))]
     return [size for size in steps if size >= _SMALLEST]
 
@@ -395,9 +399,9 @@ def _size_row(inputs: Machine, size: float, members: Group, operation: Operation
     best, far, send = ways[0], bool(members.domains > 1), operation == "send"
     total = number(best.total)
     busbw = partial(bus_bandwidth, size, float(members.ranks), operation=operation)
-    spread: Number = residual(*_fits(inputs, operation, far=far))
+    spread: Number = residual(*_fits_with_fallback(inputs, operation, far=far))
     if not far and not send:
-        spread = widened(spread, _fit_of(inputs, operation, best.name).fitted, ranks=members.inside, bytes=size)
+        spread = widened(spread, _inside_fit(inputs, operation, best.name).fitted, ranks=members.inside, bytes=size)
     spread = float(np.asarray(spread))
     least = min(least_time(inputs, size, members, operation, best.name), total)
     return SizeRow(
@@ -418,7 +422,7 @@ def _size_row(inputs: Machine, size: float, members: Group, operation: Operation
 
 
 def _wanted_algorithms(ways: list[AlgorithmTime], name: str | None) -> list[AlgorithmTime]:
-    """The algorithms of that name, as with NCCL_ALGO; a fault where there is none."""
+    """The algorithms with this name, or all if none is named; raises a fault if there is none."""
     times = [way for way in ways if name in (None, way.name)]
     if not times:
         known = ", ".join(sorted(way.name for way in ways))
@@ -426,16 +430,16 @@ def _wanted_algorithms(ways: list[AlgorithmTime], name: str | None) -> list[Algo
     return times
 
 
-def _fits(inputs: Machine, operation: Operation, *, far: bool) -> tuple[NetworkFit | CollectiveFit, ...]:
-    """The fit of the time (the network's where a collective leaves the domain), then the fallback for its errors."""
+def _fits_with_fallback(inputs: Machine, operation: Operation, *, far: bool) -> tuple[NetworkFit | CollectiveFit, ...]:
+    """The fit that predicts the time, then the common fit, which supplies its error if it states none."""
     common, name = inputs.case.common, inputs.fitted_by(operation)
     if far:
         return tuple(fit for fit in (inputs.network, common.network) if fit is not None)
     return inputs.collective(operation), common.collectives.get(name, common.collectives["all_gather"])
 
 
-def _apart_of(fits: Sequence[NetworkFit | CollectiveFit]) -> float:
-    """The spread between sound fabrics: the p90 error of the first fit that states one."""
+def _spread_of_fabrics(fits: Sequence[NetworkFit | CollectiveFit]) -> float:
+    """How far healthy fabrics differ: the p90 error of the first fit that states one, as a share."""
     errors = (fit.fitted.p90 for fit in fits if fit.fitted is not None and fit.fitted.p90 is not None)
     return float(next(errors, 0.0))
 
@@ -444,7 +448,7 @@ def _apart_of(fits: Sequence[NetworkFit | CollectiveFit]) -> float:
 
 
 def least_time(inputs: Machine, message: float, group: Group, operation: Operation, algorithm: str) -> float:
-    """The time of the slowest link, in seconds: the interfaces of a domain, or all links of a rank together."""
+    """The lower bound of the time [s], set by the slowest link: a domain's network interfaces, or a rank's links."""
     link, far = number(link_of(inputs, group.inside)), float(group.domains) > 1
     interface = number(interface_rate(inputs.case, 1.0)) if far else 0.0
     own = (link if float(group.inside) > 1 else 0.0) + interface
@@ -469,7 +473,7 @@ USUAL = "nvlink4"
 
 @record
 class RingStep:
-    """A step of a ring: the chunk that each rank sends to the next one, and when it starts."""
+    """One step of a ring: the chunk that each rank sends to the next rank, and its start time."""
 
     half: Half
     number: int
@@ -479,7 +483,7 @@ class RingStep:
 
 @record
 class Ring:
-    """All steps of a ring all-reduce, and its total time."""
+    """All steps of a ring all-reduce and its total time."""
 
     ranks: int
     message: float
@@ -490,14 +494,14 @@ class Ring:
     total: float
 
 
-def usual_bandwidth() -> float:
-    """The rate of the links where none is stated."""
+def default_link_bandwidth() -> float:
+    """The link bandwidth [B/s] if none is stated."""
     bandwidth: float = read("fabric", USUAL).bandwidth
     return bandwidth
 
 
-def ring(ranks: int, message: float, bandwidth: float, latency: float) -> Ring:
-    """The steps of an all-reduce over a ring of `ranks` ranks."""
+def ring_all_reduce(ranks: int, message: float, bandwidth: float, latency: float) -> Ring:
+    """The steps of an all-reduce on a ring of `ranks` ranks."""
     size = float(ranks)
     total = float(ring_time(message, size, bandwidth, latency, operation="all_reduce"))
     step_time = total / (2 * (ranks - 1))

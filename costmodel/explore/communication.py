@@ -1,4 +1,4 @@
-"""What a plan's transfers take, by which algorithm, and what each would reach alone."""
+"""The transfers of a training plan: algorithms and bus bandwidth, in the step and run alone."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ class SentTransfer:
 
 
 def sent_transfers(answer: Answer) -> Iterator[SentTransfer]:
-    """All transfers of a plan in which several ranks take part."""
+    """Every transfer of a plan between several ranks."""
     for item in () if answer.refused else answer.evaluation.step.transfers:
         if is_sent(item):
-            yield _facts_of_transfer(answer, item)
+            yield _sent_transfer(answer, item)
 
 
 def is_sent(transfer: Transfer) -> bool:
-    """Whether several ranks take part in a transfer, and it takes time."""
+    """Whether a transfer involves several ranks and takes time."""
     return all((number(transfer.count) > 0, number(transfer.group.ranks) >= 2, number(transfer.time) > 0))
 
 
-def trace_of_transfer(place: int, name: str) -> str:
-    """The name under which a figure of a transfer is traced, by the place of the transfer."""
+def transfer_trace_name(place: int, name: str) -> str:
+    """The name under which the equation tree of a transfer's figure is found, by its place in the table."""
     return f"transfers.{place}.{name}"
 
 
-def _facts_of_transfer(answer: Answer, item: Transfer) -> SentTransfer:
-    """A collective with its algorithms, its bus bandwidth in the step, and its bus bandwidth alone."""
+def _sent_transfer(answer: Answer, item: Transfer) -> SentTransfer:
+    """A transfer with its algorithms and its bus bandwidth in the step and run alone."""
     size, ranks, time = (number(value) for value in (item.message, item.group.ranks, item.time))
     if item.carried is not None:
         rate = float(algorithm_bandwidth(number(item.carried), time))

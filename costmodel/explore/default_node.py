@@ -1,4 +1,4 @@
-"""The node that an accelerator is usually found in: what --gpu stands for."""
+"""The usual node of an accelerator, which --gpu selects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 
 
 def node_of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], list[Assumption]]:
-    """The node in which an accelerator usually is; a node that is also named must contain it."""
+    """The settings for the usual node of an accelerator; if a node is named too, it must contain the accelerator."""
     place = flag_place("--gpu", "cluster.node.accelerator", spelling)
     shelf = CachedReader()
     name = accelerator_named(spelling, shelf=shelf)
@@ -24,7 +24,7 @@ def node_of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], lis
     of_gpu = Assignment("cluster.node.accelerator", place, flag_text(name, place), place)
     stand = proxy_node(shelf, name)
     if named is not None:
-        holds_it = _check_held(name, named, shelf, place, "" if stand is None else stand.node)
+        holds_it = _check_node_has(name, named, shelf, place, "" if stand is None else stand.node)
         return [] if holds_it else [of_gpu], []
     if stand is None:
         hint = f"name a machine like its own with --node, and --set cluster.node.accelerator={name}"
@@ -38,7 +38,7 @@ def node_of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], lis
 
 
 def flags_of_node(named: str) -> dict[str, str]:
-    """The flags that name a node: its accelerator, and the node itself where another one is usual for that."""
+    """The flags that select a node: its accelerator, and the node itself if it is not the usual one."""
     shelf = CachedReader()
     held = shelf.document("node", named).accelerator
     if not isinstance(held, str):  # written out in the node, so no name stands for it
@@ -63,8 +63,8 @@ def values_of_gpus(spellings: Iterable[str]) -> str:
     return f"cluster.node={','.join(own)}" if len(own) == len(held) else f"cluster.node.accelerator={','.join(held)}"
 
 
-def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand: str) -> bool:
-    """Whether the named node contains the accelerator; a fault if it contains another one."""
+def _check_node_has(name: str, named: str, shelf: CachedReader, place: Place, stand: str) -> bool:
+    """Whether the named node is known to contain the accelerator; raises a fault if it contains another one."""
     try:
         held = shelf.document("node", named).accelerator
     except CostModelError:  # the scenario's reader reports the place
@@ -82,12 +82,12 @@ def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand:
 
 
 def flag_place(option: str, path: str, text: str) -> Place:
-    """The place on the command line of a flag that sets a key."""
+    """The place on the command line of the flag that sets a key."""
     return Place(COMMAND_LINE, 0, len(option) + 2, path, f"{option} {text}", max(1, len(text)))
 
 
 def flag_text(text: str, place: Place) -> Text:
-    """The value of a flag as a text, never YAML."""
+    """The value of a flag as placed text, not parsed as YAML."""
     if not text.strip():
         raise fail("C001", "nothing follows the flag", place, "leave the flag out")
     value = Text(text)

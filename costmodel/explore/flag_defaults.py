@@ -1,4 +1,4 @@
-"""Defaults for the sizes that flags leave open, each with its reason."""
+"""Default values, each with its reason, for what command-line flags leave open."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _FIRST, _LEAST, _LESS = 8e9, 1e8, 0.95  # parameters that are tried first, the f
 _WIDTH, _WIDEST, _DEPTH, _LAYERS = 1024, 32_768, 128, 4  # widths, width over layers of Llama 3, and layers at a time
 
 
-def values_of(changes: Iterable[str | Assignment]) -> dict[str, Any]:
-    """Values by the paths that flags and --set put them at; what cannot be read is left to the scenario's reader."""
+def values_by_path(changes: Iterable[str | Assignment]) -> dict[str, Any]:
+    """The values that flags and --set assign, by path; unreadable ones are left to the scenario's reader."""
     values = dict[str, Any]()
     for change in changes:
         with suppress(CostModelError):
@@ -58,34 +58,34 @@ def values_of(changes: Iterable[str | Assignment]) -> dict[str, Any]:
 
 
 def value_at(values: Mapping[str, Any], path: str) -> Any:
-    """The value set at a path, directly or inside a key above it; None if nothing sets it."""
+    """The value assigned to a path or to a key above it; None if nothing assigns one."""
     above, _, last = path.rpartition(".")
     if path in values or not above:
         return values.get(path)
     return at(value_at(values, above), last)
 
 
-def of_pairs(values: Mapping[str, Any]) -> bool:
+def asks_for_dpo(values: Mapping[str, Any]) -> bool:
     """Whether these values ask for DPO, which trains on given pairs of answers."""
     return bool(value_at(values, "workload.algorithm") == "dpo")
 
 
 def default_stack(kind: str, values: Mapping[str, Any], *, alone: bool = False) -> list[Assumption]:
-    """The usual software, or training software of adapters, or of parts on which the usual one is not described.
+    """The usual training software, or other software for adapters and for accelerators that it does not support.
 
     alone: on one accelerator
     """
     if usual := flags_of(kind).engine:
-        named = _OF_PAIRS if of_pairs(values) else usual
+        named = _OF_PAIRS if asks_for_dpo(values) else usual
         return [Assumption("stack", named, "the default; --stack names another")]
-    maker = _maker(values)
+    maker = _accelerator_vendor(values)
     if maker not in _STACKS:
         return _stack_of_adapters(values, alone=alone)
     return [Assumption("stack", _STACKS[maker], f"the default on accelerators of {maker}; --stack names another")]
 
 
 def _stack_of_adapters(values: Mapping[str, Any], *, alone: bool) -> list[Assumption]:
-    """Software that trains adapters, where --set asks for them and not for model parallelism."""
+    """Software that trains adapters, if --set asks for them and for no model parallelism."""
     tuning = value_at(values, "workload.tuning")
     alone_or_usual = tuning if tuning in ("lora", "qlora") else "lora" if isinstance(tuning, Mapping) else ""
     method = value_at(values, "workload.tuning.method") or alone_or_usual
@@ -95,8 +95,8 @@ def _stack_of_adapters(values: Mapping[str, Any], *, alone: bool) -> list[Assump
     return [Assumption("stack", named, f"the default for {method}; --stack names another")]
 
 
-def own_fp8(case: LoadedScenario) -> Assumption | None:
-    """The first fp8 recipe of the software that does not use delayed scaling."""
+def fp8_recipe_of_software(case: LoadedScenario) -> Assumption | None:
+    """The software's first fp8 recipe without delayed scaling."""
     stack = getattr(case, "stack", None)
     recipes = getattr(getattr(stack, "low_precision", None), "recipes", ())
     recipe = next((str(name) for name in recipes if RECIPES[name].type == "fp8"), "fp8")
@@ -106,13 +106,13 @@ def own_fp8(case: LoadedScenario) -> Assumption | None:
 
 
 def usual_stack(case: ResolvedScenario) -> str:
-    """The training software that flags take where none is named, on accelerators of that maker."""
+    """The default training software for accelerators of this vendor."""
     usual = str(Scenario.model_fields["stack"].default)
     return _STACKS.get(case.accelerator.vendor, usual)
 
 
-def _maker(values: Mapping[str, Any]) -> str:
-    """The maker of the accelerator that is named, or that the node holds which is named."""
+def _accelerator_vendor(values: Mapping[str, Any]) -> str:
+    """The vendor of the named accelerator, or of the accelerator in the named node."""
     shelf, named = CachedReader(), value_at(values, "cluster.node")
     try:
         node = shelf.document("node", str(named)) if isinstance(named, str) else named
@@ -124,18 +124,18 @@ def _maker(values: Mapping[str, Any]) -> str:
 
 
 def default_assignment(path: str, value: Any) -> Assignment:
-    """A value that no flag gives."""
+    """An assignment of a default value, which no flag gives."""
     place = Place(COMMAND_LINE, 0, 0, path)
     return Assignment(path, place, value, place)
 
 
 def placeholder(path: str) -> int | str:
-    """A value with which a scenario can be read before its sizes are known."""
+    """A provisional value, so that a scenario can be read before its sizes are known."""
     return 10**9 if path == LIMIT else _FIXED.get(path, (1, ""))[0]
 
 
 def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[Assumption, int | str]]:
-    """A default and its reason for each of these size keys; those that others depend on come first."""
+    """A default with its reason for each of these size keys; keys that others depend on come first."""
     paths, longest = set(paths), float(case.model.max_sequence)
     if "cluster.nodes" in paths:
         yield _default_size("cluster.nodes", *_default_nodes(case))
@@ -156,7 +156,7 @@ def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[
 
 
 def _longest_answer(case: LoadedScenario, longest: float) -> tuple[int, str]:
-    """The token limit of answers: a multiple of the mean, or what the model allows after the prompt."""
+    """The token limit of answers: a multiple of the mean length, or what the model allows after the prompt."""
     from costmodel.documents.reader.rl_scenario import reinforced
 
     workload = reinforced(case).scenario.workload
@@ -171,7 +171,7 @@ def _default_size(path: str, value: int | str, origin: str) -> tuple[Assumption,
 
 
 def _default_nodes(case: LoadedScenario) -> tuple[int, str]:
-    """Nodes, a power of two, whose memory is twice what the model's parameters hold at least."""
+    """The default number of nodes: a power of two whose memory is at least twice that of the parameters."""
     flags = flags_of(case.kind)
     held = float(model_parameters(case.model)) * flags.parameter_bytes
     needed = _ROOM * held / (float(case.accelerator.memory.usable) * float(case.node.accelerators))
@@ -180,39 +180,39 @@ def _default_nodes(case: LoadedScenario) -> tuple[int, str]:
 
 
 class DenseModel(NamedTuple):
-    """A dense model in the proportions of Llama 3: its name, and its parameters."""
+    """The name and parameters of a dense model with the proportions of Llama 3."""
 
     name: str
     parameters: float
 
 
 def dense_model(parameters: float) -> DenseModel:
-    """The dense model with about as many parameters.
+    """The dense model with about this number of parameters.
 
     >>> dense_model(70e9)
     DenseModel(name='dense-80x8192', parameters=70553706496.0)
     """
-    near = [_sized(_WIDTH // _DEPTH, _WIDTH)]
+    near = [_dense_model_of_shape(_WIDTH // _DEPTH, _WIDTH)]
     for width in range(_WIDTH, _WIDEST + 1, _WIDTH):
-        if _sized(width // _DEPTH, width).parameters > parameters:
+        if _dense_model_of_shape(width // _DEPTH, width).parameters > parameters:
             break
         near, layers = [], width // _DEPTH
         while not near or (near[-1].parameters < parameters and layers < 2 * width // _DEPTH):
-            near.append(_sized(layers, width))
+            near.append(_dense_model_of_shape(layers, width))
             layers += _LAYERS
     return min(near, key=lambda model: abs(math.log(model.parameters / parameters)))
 
 
 @functools.cache
-def _sized(layers: int, width: int) -> DenseModel:
+def _dense_model_of_shape(layers: int, width: int) -> DenseModel:
     name = f"dense-{layers}x{width}"
     return DenseModel(name, float(model_parameters(CachedReader().document("model", name))))
 
 
 def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) -> tuple[DenseModel, bool]:
-    """The largest dense model whose training on its best tokens is within a budget; whether a limit stops a larger one.
+    """The largest dense model that a budget can train on its optimal tokens; and whether a limit stops a larger one.
 
-    cost_of: the cost of that training, infinite where no plan keeps the other limits
+    cost_of: the cost of that training [USD], infinite if no plan meets the other limits
     """
     costs, model = dict[DenseModel, float](), dense_model(_FIRST)
     while model not in costs:
@@ -233,15 +233,15 @@ def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) ->
 
 
 def _affordable(budget: float, cost: float, parameters: float) -> float:
-    """Compute-optimal parameters of a dense model within a budget, at the cost per FLOP of a model already priced."""
+    """Compute-optimal parameters for a budget, at the cost per FLOP of a model that is already priced."""
     work = six_n_flop(parameters, optimal_tokens(parameters, TOKENS_PER_PARAMETER))
     return float(optimal_parameters(affordable_flop(work, cost, budget), TOKENS_PER_PARAMETER))
 
 
-def training_of(model: DenseModel) -> dict[str, str]:
-    """Flags for the training of a dense model: its name, the tokens that are best for it, and a batch for that work.
+def training_flags(model: DenseModel) -> dict[str, str]:
+    """The flags to train a dense model: its name, its optimal number of tokens, and a batch for them.
 
-    >>> training_of(dense_model(70e9))
+    >>> training_flags(dense_model(70e9))
     {'model': 'dense-80x8192', 'tokens': '1411B', 'batch': '16Mi-tokens'}
     """
     tokens = float(optimal_tokens(model.parameters, TOKENS_PER_PARAMETER))

@@ -1,6 +1,6 @@
-"""What the labels of answers about a plan mean there: figures to trace, values of keys, or a page.
+"""Finds what a label of an answer stands for: figures with equation trees, a scenario key, or a page.
 
-`explain SCENARIO LABEL` takes every label as it is printed. One that answers use for several figures has all of them.
+`explain SCENARIO LABEL` accepts every label as printed. A label used for several figures leads to all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from costmodel.documents.keys.overrides import full
 from costmodel.estimate.training_answer.predict_training import TOO_LARGE
 from costmodel.explore.answer_labels import meaning_of
-from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.compare.input_paths import input_values
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 
@@ -66,7 +66,7 @@ _OF_FITS = "fit."
 
 @record
 class LabelledFigures:
-    """The meaning of a label: figures to trace, or its page and the values of a key with their origins."""
+    """What a label stands for: figures to trace, or its page and the scenario key with its value and origin."""
 
     label: str
     figures: tuple[str, ...]
@@ -74,8 +74,8 @@ class LabelledFigures:
     values: tuple[tuple[str, str, str], ...] = ()
 
 
-def labelled(workload: Workload, answer: PlanAnswer, label: str) -> LabelledFigures:
-    """The meaning of a label in an answer; a fault for unknown words."""
+def meaning_in_answer(workload: Workload, answer: PlanAnswer, label: str) -> LabelledFigures:
+    """What a label stands for in an answer; raises a fault for unknown words."""
     figures = figures_of(label, workload.quantities, workload.labels)
     if figures:
         with_value = tuple(name for name in figures if not math.isnan(answer.costs.get(name, 0.0)))
@@ -83,22 +83,22 @@ def labelled(workload: Workload, answer: PlanAnswer, label: str) -> LabelledFigu
     from costmodel.explore.explain.pages import page
 
     path = label.casefold() if "." in label else label  # keys are written in small letters
-    return LabelledFigures(label, (), page(path), tuple(_values(workload.case, answer, path.casefold())))
+    return LabelledFigures(label, (), page(path), tuple(_key_of_label(workload.case, answer, path.casefold())))
 
 
-def has_none(workload: Workload, answer: PlanAnswer, names: Sequence[str]) -> bool:
-    """Whether none of these figures exists for a plan, because it does not fit."""
+def has_no_figure(workload: Workload, answer: PlanAnswer, names: Sequence[str]) -> bool:
+    """Whether a plan has none of these figures because it does not fit."""
     return not TOO_LARGE.isdisjoint(answer.broken) and all(_is_unknown(workload, answer, name) for name in names)
 
 
-def explained(workload: Workload, answer: PlanAnswer, names: Sequence[str]) -> list[ExplainedFigure]:
-    """The trees of figures of a plan.
+def trees_of_figures(workload: Workload, answer: PlanAnswer, names: Sequence[str]) -> list[ExplainedFigure]:
+    """The equation trees of figures of a plan.
 
     Raises:
-        CostModelError: a figure has no value, and a key of the scenario would give it one
+        CostModelError: a figure is unknown, and a scenario key would make it known
     """
     for name in names:
-        wanted = workload.missing(name) if _is_unknown(workload, answer, name) else ""
+        wanted = workload.missing_input(name) if _is_unknown(workload, answer, name) else ""
         if wanted:
             raise fail("C004", f"{name} is not known", Place(workload.case.file), wanted)
     return workload.explain(answer, *names)
@@ -125,9 +125,9 @@ def figures_of(label: str, known: Collection[str], named: Mapping[str, tuple[str
     return next(((name,) for name in (plain.replace(" ", "_"), see) if name in known), ())
 
 
-def _values(case: LoadedScenario, answer: PlanAnswer, label: str) -> Iterator[tuple[str, str, str]]:
+def _key_of_label(case: LoadedScenario, answer: PlanAnswer, label: str) -> Iterator[tuple[str, str, str]]:
     """The scenario key that a label stands for, with its value and the origin of the value."""
-    written = leaves(case)
+    written = input_values(case)
     fitted = [path for path in written if path.endswith(f".efficiency.{label.removeprefix(_OF_FITS)}")]
     for path in (full(label), f"plan.{label}", *(fitted if label.startswith(_OF_FITS) else ())):
         value = written.get(path)

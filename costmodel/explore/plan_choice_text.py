@@ -1,4 +1,4 @@
-"""A plan's choices beyond its sizes, in words, and as one writes them."""
+"""Text for the choices of a training plan besides its degrees: recompute, offload, schedule, split of layers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SHORT = {
 }
 
 
-def choice_words(structure: Structure) -> list[str]:
-    """Recompute and offload of a plan in words, with their modules or layers."""
+def recompute_and_offload_texts(structure: Structure) -> list[str]:
+    """Recompute and offload of a plan as texts, with their modules or layers."""
     words = f"recompute {structure.recompute}"
     if structure.recompute_modules is not None:
         words += f" ({', '.join(structure.recompute_modules) or 'no module'})"
@@ -34,7 +34,7 @@ def choice_words(structure: Structure) -> list[str]:
 
 
 def _offload_words(structure: Structure) -> list[str]:
-    """What a plan offloads, in words; empty if nothing."""
+    """The offloaded states as text; empty if there are none."""
     if not structure.offload:
         return []
     drives = " to nvme" if structure.offload_to == "nvme" else ""
@@ -42,8 +42,8 @@ def _offload_words(structure: Structure) -> list[str]:
     return [f"offload {', '.join(structure.offload)}{drives}{layers}"]
 
 
-def short_words(structure: Structure) -> str:
-    """Recompute and offload in a column of a table."""
+def short_recompute_and_offload(structure: Structure) -> str:
+    """Recompute and offload as a short text for a table column."""
     words: str = structure.recompute
     if structure.recompute_modules is not None:
         words = "+".join(_SHORT.get(module, module) for module in structure.recompute_modules) or words
@@ -52,8 +52,8 @@ def short_words(structure: Structure) -> str:
     return words + "".join(f" ↑{name[:3]}" for name in structure.offload)
 
 
-def schedule_words(structure: Structure) -> str:
-    """The schedule in words if vpp does not imply it, and stated layers of the first and last stage."""
+def schedule_text(structure: Structure) -> str:
+    """The schedule (if vpp does not imply it) and stated layers of the first and last stage, as text."""
     words: list[str] = [] if structure.schedule in ("1f1b", "interleaved") else [structure.schedule]
     if structure.split == "stated":
         ends = (structure.first_stage_layers, structure.last_stage_layers)
@@ -61,8 +61,8 @@ def schedule_words(structure: Structure) -> str:
     return " ".join(words)
 
 
-def split_words(structure: Structure) -> list[str]:
-    """The stated split of layers over stages, in words."""
+def split_texts(structure: Structure) -> list[str]:
+    """The stated split of layers over stages, as texts."""
     if structure.split != "stated":
         return [] if structure.split == "fitting" else [f"split {structure.split}"]
     ends = {"first_stage_layers": structure.first_stage_layers, "last_stage_layers": structure.last_stage_layers}
@@ -71,7 +71,7 @@ def split_words(structure: Structure) -> list[str]:
 
 # Choices that have a column of their own in a table of plans, in words.
 CHOICES: dict[str, Callable[[Structure], str]] = {
-    "schedule": schedule_words,
+    "schedule": schedule_text,
     "split": lambda structure: plan_to_mapping(structure).get("split", ""),
     "order": lambda structure: structure.order,
     "cp_type": lambda structure: structure.cp_type,
@@ -81,8 +81,8 @@ CHOICES: dict[str, Callable[[Structure], str]] = {
 }
 
 
-def tuning_notes(inputs: TrainingInputs) -> dict[str, str]:
-    """Notes on the lines of a ledger where only adapters are trained."""
+def adapter_notes(inputs: TrainingInputs) -> dict[str, str]:
+    """Notes on memory lines for training of adapters only."""
     if inputs.tuning is None:
         return {}
     return {
@@ -93,7 +93,7 @@ def tuning_notes(inputs: TrainingInputs) -> dict[str, str]:
 
 
 def _frozen_weight_words(inputs: TrainingInputs) -> str:
-    """How many bits frozen weights take, in words."""
+    """The bits per frozen weight, as text."""
     narrow = inputs.narrow
     if inputs.has_packed_weights:
         from costmodel.estimate.training.stage_parameters import packed_weight_bytes

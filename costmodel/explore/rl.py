@@ -1,4 +1,4 @@
-"""Questions about reinforcement learning: the best split of accelerators, and why a figure is what it is."""
+"""Reinforcement learning: searches how to split accelerators between trainer and engines, and explains figures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS
 from costmodel.estimate.training_answer.predict_training import NOT_SAFE
 from costmodel.explore.answer_summaries import rl_degrees
-from costmodel.explore.explain.explain import Book, ExplainedFigure, ledger_nodes, traced_evaluation, trees_of
+from costmodel.explore.explain.explain import ExplainedFigure, TreeNames, memory_line_trees, traced_evaluation, trees_of
 from costmodel.explore.search.rank import Axes, Front, Order, Tally, Top, axes
 from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.explore.search.scenario_variants import Variants, fail_if_listed
@@ -64,8 +64,8 @@ _LEAST_BYTES = 4.0  # of a parameter: its weight and its gradient in 16 bits
 
 
 @record
-class RlSearched:
-    """A scenario of reinforcement learning with optimizer steps, and answers for plans to show, that are known."""
+class RlSearchInputs:
+    """An RL scenario with the optimizer steps that are already evaluated."""
 
     case: RlCase
     steps: TrainerSteps
@@ -74,7 +74,7 @@ class RlSearched:
 
 @record
 class RankedSplit:
-    """A plan of an iteration with its results, and what it breaks."""
+    """A plan of an RL iteration with its results and reason codes."""
 
     plan: dict[str, Any]  # of both parts, as it is written in a scenario
     costs: dict[str, float]
@@ -89,8 +89,8 @@ class RankedSplit:
 
 
 @dataclass
-class RlSearch(SearchResult[RlSearched, RankedSplit]):
-    """The result of an RL search: the best plan of each split, plans that work first."""
+class RlSearch(SearchResult[RlSearchInputs, RankedSplit]):
+    """The result of a search over splits: the best plan of each split, plans that work first."""
 
     yours: RlAnswer | None
     made: dict[str, RlAnswer] = field(default_factory=dict, repr=False)
@@ -114,7 +114,9 @@ class RlSearch(SearchResult[RlSearched, RankedSplit]):
     def expected(self) -> RankedSplit | None:
         """The best plan regardless of its chance to fit, if it is better than the first plan that is shown."""
         first, other = self.best[0] if self.works else None, next(iter(self.tally.expected.rows), None)
-        behind = other is None or (first is not None and _place(self.objective, other) >= _place(self.objective, first))
+        behind = other is None or (
+            first is not None and _split_order(self.objective, other) >= _split_order(self.objective, first)
+        )
         return None if behind else other
 
     @property
@@ -123,7 +125,7 @@ class RlSearch(SearchResult[RlSearched, RankedSplit]):
         return self.inputs.case.scenario.objective
 
     def answer_of(self, row: RankedSplit) -> RlAnswer:
-        """The full answer for a ranked plan, evaluated again if another process evaluated it."""
+        """The full answer for a ranked plan, evaluated again."""
         named = f"{row.variant} {row.plan}"
         if named not in self.made:
             inputs = self.inputs_of(row.variant)
@@ -142,8 +144,8 @@ class RlSearch(SearchResult[RlSearched, RankedSplit]):
 
 
 @record
-class SplitSpace(Space[RlSearched, RankedSplit, RolloutPlan]):
-    """The ways to split the accelerators of an RL scenario; `bar` is the sort key of its own plan."""
+class SplitSpace(Space[RlSearchInputs, RankedSplit, RolloutPlan]):
+    """The possible splits of the accelerators of an RL scenario; `bar` is the sort key of its own plan."""
 
     size: int
     objective: str
@@ -152,20 +154,20 @@ class SplitSpace(Space[RlSearched, RankedSplit, RolloutPlan]):
     bar: tuple[bool, float, float] | None = None
     most: ClassVar[int | None] = 200
 
-    def pieces(self, inputs: RlSearched) -> Iterator[tuple[RolloutPlan, int]]:
-        """Each way to divide the accelerators."""
-        return ((split, WORK) for split in _splits(inputs.case, inputs.case.scenario.plan or RlPlan()))
+    def pieces(self, inputs: RlSearchInputs) -> Iterator[tuple[RolloutPlan, int]]:
+        """Each possible split of the accelerators."""
+        return ((split, WORK) for split in _splits_to_try(inputs.case, inputs.case.scenario.plan or RlPlan()))
 
     def empty(self) -> Tally[RankedSplit]:
         """The result of no plans."""
-        order, place = partial(self.order), partial(_place, self.objective)
+        order, place = partial(self.order), partial(_split_order, self.objective)
         fronts = (Front[RankedSplit](self.axes), Front[RankedSplit](self.axes)) if self.axes else (None, None)
         return Tally(Top(self.size, key=order), Top(1, key=place), *fronts)
 
-    def searched(self, inputs: RlSearched, piece: RolloutPlan, keep: Keep | None) -> Tally[RankedSplit]:
+    def searched(self, inputs: RlSearchInputs, piece: RolloutPlan, keep: Keep | None) -> Tally[RankedSplit]:
         """The best plan of a split."""
         tally = self.empty()
-        trials = _Trials(self, inputs, tally, keep)
+        trials = _SplitTrials(self, inputs, tally, keep)
         best = _best_of_split(trials, piece)
         tally.top.rows = [] if best is None else [best]
         tally.part().best = best
@@ -178,13 +180,13 @@ class SplitSpace(Space[RlSearched, RankedSplit, RolloutPlan]):
         """A plan; JSON has no tuples."""
         return RankedSplit(**{**written, "broken": tuple(written["broken"])})
 
-    def columns(self, inputs: RlSearched) -> Mapping[str, ResultColumn]:
+    def columns(self, inputs: RlSearchInputs) -> Mapping[str, ResultColumn]:
         """The result columns of an iteration."""
         return RL_COLUMNS
 
     def order(self, row: RankedSplit) -> tuple[bool, float, float]:
-        """The sort key of a plan: whether it works, its chance to fit where that is too small, the objective."""
-        fails, value = _place(self.objective, row)
+        """The sort key of a plan: whether it works, its chance to fit if that is too small, the objective."""
+        fails, value = _split_order(self.objective, row)
         return fails, -row.costs["fit_chance"] if self.is_risky(row) else -1.0, value
 
     def is_risky(self, row: RankedSplit) -> bool:
@@ -204,13 +206,13 @@ def search(
     fail_if_listed(over, partial(listed_by_search, case))
     objective, safe, steps = case.scenario.objective, preferred_chance(case), TrainerSteps()
     traded = axes(pareto, "", COLUMNS["rl"]) if pareto else None
-    variants = Variants(RlSearched(case, steps), partial(_searched, steps), tuple(over))
+    variants = Variants(RlSearchInputs(case, steps), partial(_search_inputs, steps), tuple(over))
     variants.checked(SplitSpace.most)
     yours = None if case.scenario.plan is None else answer(case, case.scenario.plan, steps)
     space = SplitSpace(top, objective, traded, safe)
     is_ranked = yours is not None and not yours.refused
     if yours is not None and is_ranked:
-        space = replace(space, bar=space.order(_row(case, yours)))
+        space = replace(space, bar=space.order(_ranked_split(case, yours)))
     tally = space.empty()
     stopped, total = through(space, variants, tally, how)
     if tally.front is not None and not tally.safe:
@@ -218,8 +220,8 @@ def search(
     return RlSearch(variants, tally, yours, time.perf_counter() - since, total, stopped, safe, is_ranked)
 
 
-def _searched(steps: TrainerSteps, case: LoadedScenario) -> RlSearched:
-    return RlSearched(reinforced(case), steps)
+def _search_inputs(steps: TrainerSteps, case: LoadedScenario) -> RlSearchInputs:
+    return RlSearchInputs(reinforced(case), steps)
 
 
 def listed_by_search(case: RlCase, path: str) -> str:
@@ -236,16 +238,16 @@ _LISTED = {
 }
 
 
-def planned(case: RlCase) -> RlCase:
-    """The case with the best plan of its search, where it has none."""
+def with_own_or_best_plan(case: RlCase) -> RlCase:
+    """The case with its own plan, or else the best plan of its search."""
     if case.scenario.plan is not None:
         return case
     search_result = search(case, 1)
     return with_plan_of(case, search_result.answer_of(search_result.best[0])) if search_result.best else case
 
 
-def found_plan(case: RlCase) -> RlSearch:
-    """The search for the best plan, or the nearest to one that works; a fault where none is valid."""
+def search_best_plan(case: RlCase) -> RlSearch:
+    """The search for the best plan, or the nearest to one that works; a fault if no plan is valid."""
     search_result = search(case, 1)
     if not search_result.best:
         why = "costmodel search with the same flags and --why-not shows why"
@@ -254,8 +256,8 @@ def found_plan(case: RlCase) -> RlSearch:
 
 
 def best_answer(case: RlCase) -> RlAnswer:
-    """The answer about that plan."""
-    plan = found_plan(case)
+    """The answer for the best plan."""
+    plan = search_best_plan(case)
     return plan.answer_of(plan.best[0])
 
 
@@ -264,13 +266,13 @@ def with_plan_of(case: RlCase, answer: RlAnswer) -> RlCase:
     return replace(case, scenario=case.scenario.model_copy(update={"plan": answer.inputs.plan}))
 
 
-def _place(objective: str, row: RankedSplit) -> tuple[bool, float]:
+def _split_order(objective: str, row: RankedSplit) -> tuple[bool, float]:
     value = row.costs[objective]
     return not row.works, math.inf if math.isnan(value) else value
 
 
-def _row(case: RlCase, split: RlAnswer) -> RankedSplit:
-    """A plan as a row of the ranking; a fault where its objective is not known."""
+def _ranked_split(case: RlCase, split: RlAnswer) -> RankedSplit:
+    """An evaluated plan as a row of the ranking; a fault if its objective is unknown."""
     objective = case.scenario.objective
     if split.works and math.isnan(split.costs[objective]):
         wanted = "workload.iterations" + ("" if objective == "run_time" else " and a price")
@@ -278,16 +280,16 @@ def _row(case: RlCase, split: RlAnswer) -> RankedSplit:
     return RankedSplit(split.inputs.plan.model_dump(mode="json"), split.costs, split.broken, split.works)
 
 
-def _held(case: RlCase) -> set[str]:
+def _fixed_keys(case: RlCase) -> set[str]:
     return stated_paths(case.assignments)
 
 
-def _splits(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
-    """Ways to divide the accelerators: shared by trainer and engines in turn, or separate parts."""
+def _splits_to_try(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
+    """Ways to divide the accelerators: trainer and engines take turns on all, or each has a part."""
     kept, space = base.rollout, case.scenario.search
     if not case.scenario.workload.generates or case.parts:
         return [kept]
-    held = _held(case)
+    held = _fixed_keys(case)
     if held & {"plan.rollout.colocated", "plan.rollout.ranks"} and (space is None or space.ranks is None):
         return [kept]
     moved_away = bool(kept.offload) and "plan.rollout.offload" in held  # which only engines in turns do
@@ -304,21 +306,21 @@ def _splits(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
     return apart if listed else [together, *apart]
 
 
-def _best_of_split(trials: _Trials, split: RolloutPlan) -> RankedSplit | None:
-    """The best pair of plans of one split that works and is safe, else the surest or nearest; None if none is valid."""
+def _best_of_split(trials: _SplitTrials, split: RolloutPlan) -> RankedSplit | None:
+    """The best plans of one split that work and are safe, else the surest or nearest; None if none is valid."""
     case = trials.inputs.case
     base = case.scenario.plan or RlPlan()
-    trainers, engines = list(_trainers(case, base)), list(_engines(case, split))
+    trainers, engines = list(_trainer_plans_to_try(case, base)), list(_engine_layouts_to_try(case, split))
     first = base.model_copy(update={"rollout": split})
     by_engine = [trials.tried(first.model_copy(update={"rollout": engine})) for engine in engines]
-    fast = sorted((each for each in by_engine if not each.inputs.engine_refused), key=_generation)
+    fast = sorted((each for each in by_engine if not each.inputs.engine_refused), key=_generation_time)
     if not fast:
         return None
     rollout = fast[0].inputs.plan.rollout
     by_trainer = [trials.tried(trainer.model_copy(update={"rollout": rollout})) for trainer in trainers]
     if case.scenario.plan is None and not any(map(trials.is_safe, by_trainer)):
-        by_trainer += _sharded_further(trials, by_trainer)
-        by_trainer += _of_larger_models(trials, base.model_copy(update={"rollout": rollout}))
+        by_trainer += _more_sharded_plans(trials, by_trainer)
+        by_trainer += _plans_of_large_models(trials, base.model_copy(update={"rollout": rollout}))
     valid = (each for each in by_trainer if not each.refused)
     trained = sorted(valid, key=trials.place)
     if not trained:
@@ -331,7 +333,7 @@ def _best_of_split(trials: _Trials, split: RolloutPlan) -> RankedSplit | None:
         tried = one if place == 0 else trials.tried(plan)
         if tried.refused:
             continue
-        row = _row(case, tried)
+        row = _ranked_split(case, tried)
         if row.works:
             if trials.space.safe is not None:
                 trials.found.expected.merge([row])
@@ -343,25 +345,25 @@ def _best_of_split(trials: _Trials, split: RolloutPlan) -> RankedSplit | None:
     return surest or nearest
 
 
-def _generation(split: RlAnswer) -> float:
+def _generation_time(split: RlAnswer) -> float:
     return split.costs["generation"]
 
 
 @record
-class _Trials:
-    """Evaluates plans of one scenario, and counts them with the reasons against each."""
+class _SplitTrials:
+    """Evaluates RL plans of one scenario, and counts them by the reasons against them."""
 
     space: SplitSpace
-    inputs: RlSearched
+    inputs: RlSearchInputs
     found: Tally[RankedSplit]
     keep: Keep | None
     made: dict[str, RlAnswer] = field(default_factory=dict)
 
     def tried(self, plan: RlPlan) -> RlAnswer:
-        """Evaluates and counts one plan; reduces its micro-batch where ranks have fewer answers."""
+        """Evaluates and counts one plan; lowers its micro-batch if ranks have fewer answers."""
         case, part = self.inputs.case, self.found.part()
         split = answer(case, plan, self.inputs.steps)
-        if "R018" in split.refused and "plan.micro_batch" not in _held(case):
+        if "R018" in split.refused and "plan.micro_batch" not in _fixed_keys(case):
             smaller = plan.model_copy(update={"micro_batch": Figure(split.inputs.answers_of_rank)})
             split = answer(case, smaller, self.inputs.steps)
         part.candidates += 1
@@ -376,17 +378,17 @@ class _Trials:
         return split
 
     def is_safe(self, each: RlAnswer) -> bool:
-        """Whether a plan works with the chance that is asked for."""
-        return each.works and not self.space.is_risky(_row(self.inputs.case, each))
+        """Whether a plan works with the required chance."""
+        return each.works and not self.space.is_risky(_ranked_split(self.inputs.case, each))
 
     def place(self, split: RlAnswer) -> tuple[bool, float]:
-        """A sort key: safe plans by their training time, then the others by their share of the memory."""
+        """A sort key: safe plans by their training time, then the others by their memory share."""
         safe = self.is_safe(split)
         return not safe, number(split.iteration.training) if safe else split.costs["memory_share"]
 
     def _counted(self, split: RlAnswer) -> RankedSplit:
-        """Counts a valid plan, adds it to the front and to a table of all plans, and returns it as a row."""
-        row, part = _row(self.inputs.case, split), self.found.part()
+        """Counts a valid plan, adds it to the front and to the table of all plans, and returns its row."""
+        row, part = _ranked_split(self.inputs.case, split), self.found.part()
         part.evaluated += 1
         part.fit += "M001" not in split.broken
         part.kept += split.works
@@ -404,9 +406,9 @@ class _Trials:
         return front.axes.x, front.axes.y
 
 
-def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
-    """Plans of the trainer: tensor and context parallelism within a node, all else as the scenario's plan."""
-    space, held, per_node = case.scenario.search, _held(case), float(case.node.accelerators)
+def _trainer_plans_to_try(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
+    """Plans of the trainer with tensor and context parallelism within a node; the rest as in the scenario."""
+    space, held, per_node = case.scenario.search, _fixed_keys(case), float(case.node.accelerators)
 
     def listed(name: Parallelism) -> Iterable[float]:
         """The degrees of this name to try: as listed, as fixed, or powers of two."""
@@ -415,7 +417,7 @@ def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
             return [float(value) for value in written]
         if f"plan.{name}" in held:
             return [float(getattr(base, name))]
-        return _powers(per_node) if case.trainer.has(name) else [1.0]
+        return _powers_of_two(per_node) if case.trainer.has(name) else [1.0]
 
     offered = bool(case.trainer.context_parallel)
     for tp, cp in itertools.product(listed("tp"), listed("cp")):
@@ -423,11 +425,11 @@ def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
             yield base.model_copy(update={"tp": Figure(tp), "cp": Figure(cp)})
 
 
-def _sharded_further(trials: _Trials, tried: Sequence[RlAnswer]) -> list[RlAnswer]:
-    """Plans close to fitting, with more recompute and higher ZeRO stages, lowest first, until a few are safe."""
+def _more_sharded_plans(trials: _SplitTrials, tried: Sequence[RlAnswer]) -> list[RlAnswer]:
+    """Plans close to fitting, with more recompute and higher ZeRO stages, until a few are safe."""
     case, valid = trials.inputs.case, [each for each in tried if not each.refused]
-    nearest = sorted(valid, key=_memory)[:_FEW_SAFE]
-    levels = [(zero, again) for zero in sorted(case.trainer.zero) for again in _recomputes(case)]
+    nearest = sorted(valid, key=_memory_share)[:_FEW_SAFE]
+    levels = [(zero, again) for zero in sorted(case.trainer.zero) for again in _recompute_modes_to_try(case)]
     answers = list[RlAnswer]()
     for (zero, again), each in itertools.product(levels, nearest):
         structure = each.inputs.trainer.evaluation.block.structure
@@ -441,24 +443,24 @@ def _sharded_further(trials: _Trials, tried: Sequence[RlAnswer]) -> list[RlAnswe
     return answers
 
 
-def _recomputes(case: RlCase) -> list[Recompute]:
+def _recompute_modes_to_try(case: RlCase) -> list[Recompute]:
     """Recompute modes to try: the trainer's default, and full recompute."""
     return [way for way in dict.fromkeys((case.trainer.recompute[0], "full")) if way in case.trainer.recompute]
 
 
-def _memory(split: RlAnswer) -> float:
+def _memory_share(split: RlAnswer) -> float:
     return split.costs["memory_share"]
 
 
-def _of_larger_models(trials: _Trials, base: RlPlan) -> list[RlAnswer]:
-    """Plans for large models with pp, ep and full recompute, least sharded first, until a few are safe."""
+def _plans_of_large_models(trials: _SplitTrials, base: RlPlan) -> list[RlAnswer]:
+    """Plans of large models with pp, ep and full recompute, least sharded first, until a few are safe."""
     case = trials.inputs.case
     ranks = case.node.accelerators * case.cluster.nodes - (base.rollout.ranks or 0.0) - base.beside.all
     if case.parts:
         ranks = case.node.accelerators * case.parts[0][0]
-    recompute = _recomputes(case)[-1]
+    recompute = _recompute_modes_to_try(case)[-1]
     answers = list[RlAnswer]()
-    for tp, pp, ep in _cuts(case, float(ranks)):
+    for tp, pp, ep in _degrees_of_large_models(case, float(ranks)):
         cut = {"tp": Figure(tp), "pp": Figure(pp), "ep": Figure(ep), "recompute": recompute}
         more: dict[str, Any] = {"split": "spread"} if pp > 1 else {}
         more |= {"etp": Figure(1.0)} if ep > 1 else {}
@@ -470,11 +472,11 @@ def _of_larger_models(trials: _Trials, base: RlPlan) -> list[RlAnswer]:
     return answers
 
 
-def _cuts(case: RlCase, ranks: float) -> list[tuple[float, float, float]]:
+def _degrees_of_large_models(case: RlCase, ranks: float) -> list[tuple[float, float, float]]:
     """Degrees tp, pp and ep that divide the ranks and shard weights and gradients enough to fit."""
     most: dict[Parallelism, float] = {"tp": float(case.node.accelerators), "pp": _MOST_CUT}
     most["ep"] = _MOST_CUT if case.model.has_experts else 1.0
-    every = itertools.product(*(_powers(most[axis] if case.trainer.has(axis) else 1.0) for axis in most))
+    every = itertools.product(*(_powers_of_two(most[axis] if case.trainer.has(axis) else 1.0) for axis in most))
     held = _LEAST_BYTES * float(model_parameters(case.model)) / float(case.accelerator.memory.usable)
     degrees = [
         (tp, pp, ep)
@@ -484,35 +486,36 @@ def _cuts(case: RlCase, ranks: float) -> list[tuple[float, float, float]]:
     return sorted(degrees, key=math.prod)
 
 
-def _engines(case: RlCase, split: RolloutPlan) -> Iterator[RolloutPlan]:
-    """Engine layouts within a node; only the scenario's own where nothing is generated."""
+def _engine_layouts_to_try(case: RlCase, split: RolloutPlan) -> Iterator[RolloutPlan]:
+    """Engine layouts within a node; only the scenario's own if nothing is generated."""
     if not case.scenario.workload.generates:
         return iter([split])
     space, ranks = case.scenario.search, float(split.ranks or case.node.accelerators)
     written = None if space is None else space.rollout_tp
-    if written is None and "plan.rollout.tp" in _held(case):
+    if written is None and "plan.rollout.tp" in _fixed_keys(case):
         written = [float(split.tp)]
-    degrees = written or _powers(min(float(case.node.accelerators), ranks))
+    degrees = written or _powers_of_two(min(float(case.node.accelerators), ranks))
     return (split.model_copy(update={"tp": Figure(float(tp))}) for tp in degrees)
 
 
-def _powers(most: float) -> list[float]:
+def _powers_of_two(most: float) -> list[float]:
     return list(itertools.takewhile(lambda degree: degree <= most, (2.0**power for power in range(20))))
 
 
-def side(name: str, case: RlCase, rank: int | None) -> Side:
-    """A scenario as a side of a comparison, with the plan at a rank, counted from 1; 0 is its own, None that or the
-    best.
+def rl_side(name: str, case: RlCase, rank: int | None) -> Side:
+    """An RL scenario as one side of a comparison, with the plan at a rank of its search.
+
+    rank: counted from 1; 0 is the scenario's own plan, None that one or the best
 
     Raises:
         CostModelError: the search has no plan of that rank
     """
     from costmodel.estimate.answer_facts import subject_of
-    from costmodel.explore.compare.compare import Side, named_documents
-    from costmodel.explore.compare.input_paths import leaves
+    from costmodel.explore.compare.compare import Side, document_digests
+    from costmodel.explore.compare.input_paths import input_values
 
     if not rank:
-        chosen = predict(planned(case) if rank is None else case)
+        chosen = predict(with_own_or_best_plan(case) if rank is None else case)
     else:
         search_result = search(case, rank)
         if len(search_result.best) < rank:
@@ -523,14 +526,14 @@ def side(name: str, case: RlCase, rank: int | None) -> Side:
     figures = {machine_name(name): value for name, value in costs.items() if math.isfinite(value)}
     assumed = {item.path: item.value for item in chosen.assumed}
     left_out = case.foreign_prices if case.stated_price is None else ()
-    documents, facts = named_documents(case), subject_of(case)
-    return Side(name, leaves(with_plan_of(case, chosen)), figures, documents, chosen.refused, assumed, facts,
+    documents, facts = document_digests(case), subject_of(case)
+    return Side(name, input_values(with_plan_of(case, chosen)), figures, documents, chosen.refused, assumed, facts,
                 left_out=left_out, asked=case.asked, kind="rl")  # fmt: skip
 
 
 @functools.cache
 def published_iterations() -> Counter[str]:
-    """The published runs with the time of an iteration, by accelerator."""
+    """The number of published iterations by accelerator."""
     tables = [read("measured", name) for name in names("measured")]
     runs = ((table, run) for table in tables for run in table.runs if run.measured.iteration_time)
     nodes = (run.set.get(_NODE, table.set.get(_NODE, at(table.scenario, _NODE))) for table, run in runs)
@@ -540,8 +543,8 @@ def published_iterations() -> Counter[str]:
 _NODE = "cluster.node"
 
 
-def settings_on(case: RlCase, ranks: float, *, weak: bool) -> list[str]:
-    """Settings of an iteration on `ranks` accelerators, with the engines' share as before; weak: with more prompts."""
+def settings_for_ranks(case: RlCase, ranks: float, *, weak: bool) -> list[str]:
+    """Settings for `ranks` accelerators with the engines' share unchanged; weak: the prompts grow too."""
     per_node, plan = float(case.node.accelerators), case.scenario.plan
     before = float(case.cluster.nodes) * per_node
     settings = [f"cluster.nodes={max(1.0, ranks / per_node):.0f}"]
@@ -569,41 +572,41 @@ _OF_ENGINE = {"engine weights": "weights", "engine step": "activations", "cache"
 
 
 def explain(answer: RlAnswer, *quantities: str) -> list[ExplainedFigure]:
-    """The trees of figures of an RL answer."""
+    """The equation trees of figures of an RL answer."""
     known = explain_all(answer)
     return [known.get(name) or ExplainedFigure(name, answer.costs[name], RL_COLUMNS[name].unit) for name in quantities]
 
 
 def explain_all(answer: RlAnswer) -> dict[str, ExplainedFigure]:
-    """The trees of all known figures; shared parts are one node."""
+    """The equation trees of all known figures; shared parts are one node."""
     trainer = answer.inputs.trainer
     traced = replace(trainer, evaluation=traced_evaluation(trainer.inputs, trainer.plan))
     with trace(), np.errstate(all="ignore"):
         _, _, results = evaluate(replace(answer.inputs, trainer=traced), answer.memory, valid=not answer.refused)
         origins = {name: origin_of(value, name) for name, value in results.items() if math.isfinite(answer.costs[name])}
-    book = Book(answer.inputs.case.trees, {**STEP, **RL_COLUMNS}, TERM_COLUMNS)
+    book = TreeNames(answer.inputs.case.trees, {**STEP, **RL_COLUMNS}, TERM_COLUMNS)
     trees = trees_of(book, origins, {name: RL_COLUMNS[name].unit for name in origins})
-    return {**trees, **_run_shares(answer), **_ledger(answer)}
+    return {**trees, **_run_share_trees(answer), **_memory_trees(answer)}
 
 
-def _run_shares(answer: RlAnswer) -> dict[str, ExplainedFigure]:
-    """The trees of the time shares of a run: failures, checkpoints, and what is left."""
+def _run_share_trees(answer: RlAnswer) -> dict[str, ExplainedFigure]:
+    """The equation trees of the time shares of a run: failures, checkpoints and the rest."""
     inputs, run = answer.inputs.trainer.inputs, answer.run
     if run is None or inputs.run is None:
         return {}
     with trace():
         lost = {f"shares.{name}": origin_of(value, name) for name, value in shares(inputs.run, run).items()}
-    return trees_of(Book(answer.inputs.case.trees, RL_COLUMNS, {}), lost, dict.fromkeys(lost, "1"))
+    return trees_of(TreeNames(answer.inputs.case.trees, RL_COLUMNS, {}), lost, dict.fromkeys(lost, "1"))
 
 
-def _ledger(answer: RlAnswer) -> dict[str, ExplainedFigure]:
-    """Every line of the memory by its phase, and the fuller phase as a sum."""
+def _memory_trees(answer: RlAnswer) -> dict[str, ExplainedFigure]:
+    """The equation trees of every memory line by phase, and of the larger phase as a sum."""
     memory, found = answer.memory, dict[str, ExplainedFigure]()
     of_trainer, of_engine = _trainer_lines(answer), _engine_lines(answer)
     sums = {}
     for phase in ("generating", "updating"):
         held = {part.name: (part, getattr(part, phase)) for part in memory.parts if getattr(part, phase)}
-        lines = {name: _line(part, value, of_trainer, of_engine) for name, (part, value) in held.items()}
+        lines = {name: _memory_line_tree(part, value, of_trainer, of_engine) for name, (part, value) in held.items()}
         found |= {f"{phase}.{name.replace(' ', '_')}_bytes": node for name, node in lines.items()}
         sums[phase] = list(lines.values())
     fuller = "updating" if memory.updating >= memory.generating else "generating"
@@ -611,10 +614,10 @@ def _ledger(answer: RlAnswer) -> dict[str, ExplainedFigure]:
     return found | {"memory_peak": replace(peak, quantity="memory_peak")}
 
 
-def _line(
+def _memory_line_tree(
     part: MemoryPart, value: float, trained: Mapping[str, ExplainedFigure], engine: Mapping[str, ExplainedFigure]
 ) -> ExplainedFigure:
-    """One line of the memory as a tree."""
+    """One memory line as an equation tree."""
     if part.name in _OF_ENGINE:
         return replace(engine[_OF_ENGINE[part.name]], name=part.name)
     lines = [trained[name] for name in _OF_TRAINER.get(part.name, ()) if trained[name].value]
@@ -625,7 +628,7 @@ def _line(
 
 def _trainer_lines(answer: RlAnswer) -> dict[str, ExplainedFigure]:
     fullest = answer.inputs.fullest
-    return ledger_nodes(fullest.inputs, traced_evaluation(fullest.inputs, fullest.plan))
+    return memory_line_trees(fullest.inputs, traced_evaluation(fullest.inputs, fullest.plan))
 
 
 def _engine_lines(answer: RlAnswer) -> dict[str, ExplainedFigure]:
@@ -636,4 +639,4 @@ def _engine_lines(answer: RlAnswer) -> dict[str, ExplainedFigure]:
     with trace(), np.errstate(all="ignore"):
         use = memory_use(engines.inputs, engines.layout)
         origins = {name: origin_of(getattr(use, name), name) for name in _OF_ENGINE.values()}
-    return trees_of(Book(answer.inputs.case.trees, RL_COLUMNS, {}), origins, dict.fromkeys(origins, "B"))
+    return trees_of(TreeNames(answer.inputs.case.trees, RL_COLUMNS, {}), origins, dict.fromkeys(origins, "B"))

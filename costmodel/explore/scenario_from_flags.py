@@ -1,7 +1,7 @@
-"""A scenario in flags: one table from flags to keys, and defaults for what they leave open.
+"""Makes a scenario from command-line flags, and applies flags to a named scenario.
 
-A flag is an assignment to a key of the scenario, read and checked as --set is. Without a scenario the flags make one;
-what they leave open has a default, which every answer states.
+A flag is an assignment to a scenario key, read and checked as --set is. What flags leave open has a default, which
+every answer states.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at
 from costmodel.explore.default_node import flag_place, flag_text, node_of_gpu
 from costmodel.explore.flag_defaults import (
+    asks_for_dpo,
     default_assignment,
     default_sizes,
     default_stack,
-    of_pairs,
-    own_fp8,
+    fp8_recipe_of_software,
     placeholder,
-    values_of,
+    values_by_path,
 )
 from costmodel.explore.workload_flags import (
     CAPPED,
@@ -42,10 +42,10 @@ from costmodel.explore.workload_flags import (
     LOADS,
     OFF,
     flags_of,
+    flags_of_one_workload,
     keys_of,
     kind_by_flags,
-    of_one_kind,
-    setting_of_kind,
+    setting_that_keeps_kind,
 )
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
@@ -73,7 +73,7 @@ DEFAULT_NODE = "dgx-h100"
 
 @record
 class ScenarioFlags:
-    """The flags of the command line that describe a scenario, as they were typed."""
+    """The scenario flags of a command line, as typed."""
 
     model: str | None = None
     gpu: str | None = None
@@ -106,18 +106,18 @@ class ScenarioFlags:
 
     @property
     def given(self) -> dict[str, str]:
-        """The flags that are given, as they were typed."""
+        """The flags that are given, by name."""
         values = ((flag.name, getattr(self, flag.name)) for flag in fields(self))
         return {name: str(value) for name, value in values if value is not None}
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of the command line for them."""
+        """The given flags as words of a command line."""
         return tuple(word for name, text in self.given.items() for word in (f"--{name}", text))
 
 
 def case_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Iterable[str] = ()) -> ResolvedScenario:
-    """The training case of a scenario whose keys flags replace, or of flags alone."""
+    """A training scenario from flags, or a named one whose keys flags replace."""
     return training(scenario_from_flags(scenario, flags, assignments))
 
 
@@ -139,32 +139,32 @@ def scenario_from_flags(
         hint += f"; costmodel buy --budget {flags.budget} finds the model that it trains best" if flags.budget else ""
         raise fail("C004", "flags without a scenario need a model", None, hint)
     reader = DocumentReader()
-    frame = _frame(_kind_set(assignments) or kind_of(flags))
+    frame = _empty_scenario(_kind_set(assignments) or kind_of(flags))
     tree, shown = scenario_tree(reader, scenario) if scenario is not None else (frame, COMMAND_LINE)
     kind = str(at(tree, "workload.kind") or "training") if isinstance(tree, dict) else ""
-    _checked(flags, kind, alone=scenario is None)
+    _refuse_foreign_flags(flags, kind, alone=scenario is None)
     set_here = {path_of(assignment) for assignment in assignments}
     machine = next((path for path in ("cluster", "cluster.groups") if path in set_here), "")  # set as a whole
     unused = [f"--{name} {flags.given[name]}" for name in ("gpu", "node", "gpus") if machine and name in flags.given]
     flags = replace(flags, gpu=None, node=None, gpus=None) if machine else flags
     sized_here = "cluster.node" not in varied and not set_here.isdisjoint(_SIZES)
     of_nodes = not (machine or sized_here or "cluster.node" in set_here)
-    changes, assumed = _changes(flags, kind, alone=scenario is None and of_nodes)
-    if scenario is None and (why := unstated_job(flags, set_here)):
+    changes, assumed = _flag_assignments(flags, kind, alone=scenario is None and of_nodes)
+    if scenario is None and (why := assumed_workload_text(flags, set_here)):
         assumed.insert(0, Assumption("workload.kind", kind, why))
     if (alias := STACK_ALIASES.get(flags.stack or "")) and flags.stack not in OF_ONE:
         assumed.append(
             Assumption("stack", alias, f"what {flags.stack} is taken for", short=f"{flags.stack} as {alias}")
         )
     if scenario is None and flags.stack is None and "stack" not in set_here:
-        software = default_stack(kind, values_of((*changes, *assignments)), alone=str(flags.gpus) == "1")
+        software = default_stack(kind, values_by_path((*changes, *assignments)), alone=str(flags.gpus) == "1")
         changes[:0] = [default_assignment("stack", item.value) for item in software]  # before what sets a part of it
         assumed += software
     if isinstance(tree, dict):
         changes = [*_without_other_loads(tree, changes), *changes]
         if not {*map(path_of, changes)}.intersection(LOADS):
-            changes += _varied_load(tree, flags_of(kind).loads, {*varied} - set_here)
-        more, further = _sizes(tree, shown, flags, (*changes, *assignments), set_here, varied)
+            changes += _provisional_load(tree, flags_of(kind).loads, {*varied} - set_here)
+        more, further = _size_assignments(tree, shown, flags, (*changes, *assignments), set_here, varied)
         if "cluster.nodes" in varied:  # which are full, where a single one would be used in part
             more = [each for each in more if each.path != "cluster.node.accelerators"]
         changes, assumed = [*changes, *more], [*assumed, *further]
@@ -172,24 +172,24 @@ def scenario_from_flags(
             changes.append(default_assignment("objective", _MOST_REQUESTS))
             assumed.append(Assumption("objective", _MOST_REQUESTS, "times are limited, no rate is given", short=_SHORT))
     case = any_from(reader, copied(tree), shown, (*changes, *assignments))
-    if flags.given.get("dtype") == _ANY_FP8 and (recipe := own_fp8(case)):
+    if flags.given.get("dtype") == _ANY_FP8 and (recipe := fp8_recipe_of_software(case)):
         changes.append(default_assignment(recipe.path, recipe.value))
         assumed.append(recipe)
         case = any_from(reader, copied(tree), shown, (*changes, *assignments))
-    remarks = [*_replaced(tree, changes, set_here), *overruled(assignments)]
+    remarks = [*_replacement_remarks(tree, changes, set_here), *overruled(assignments)]
     sized = sorted(set_here.intersection(_SIZES))
     remarks += [f"{flag} has no effect: --set {machine} counts" for flag in unused]
     if flags.gpus is not None and sized:
         remarks.append(f"--gpus {flags.gpus} has no effect: --set {sized[0]} counts")
-    remarks += _decimal_lengths(flags)
+    remarks += _decimal_length_remarks(flags)
     asked = FlagQuestion(flags.words, tuple(assumed), tuple(remarks))
     return replace(case, name=scenario or "", assignments=assignments, asked=asked)
 
 
-def _decimal_lengths(flags: ScenarioFlags) -> Iterator[str]:
-    """A remark for each power of two given in thousands, which software counts in multiples of 1,024.
+def _decimal_length_remarks(flags: ScenarioFlags) -> Iterator[str]:
+    """A remark for each length such as 8k that probably means 8Ki, as software counts lengths.
 
-    >>> list(_decimal_lengths(ScenarioFlags(sequence="8k")))
+    >>> list(_decimal_length_remarks(ScenarioFlags(sequence="8k")))
     ['--sequence 8k is 8,000; 8Ki is 8,192']
     """
     for name in ("sequence", "batch"):
@@ -201,30 +201,32 @@ def _decimal_lengths(flags: ScenarioFlags) -> Iterator[str]:
             yield f"--{name} {text} is {count * DECIMAL[found[2]]:,.0f}; {larger}"
 
 
-def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[ScenarioFlags, tuple[str, ...]]:
-    """The flags without those that assignments replace, and the assignments."""
+def without_overridden_flags(
+    flags: ScenarioFlags, assignments: tuple[str, ...]
+) -> tuple[ScenarioFlags, tuple[str, ...]]:
+    """The flags without those that --set assignments override, and the assignments."""
     paths = {path_of(assignment) for assignment in assignments}
-    lost = [name for name in flags.given if _overruled(name, paths)]
+    lost = [name for name in flags.given if _is_overridden(name, paths)]
     left, kind = replace(flags, **dict.fromkeys(lost)), kind_of(flags)
-    stated = () if "workload.kind" in paths else setting_of_kind(kind, kind_of(left))
+    stated = () if "workload.kind" in paths else setting_that_keeps_kind(kind, kind_of(left))
     return left, (*stated, *assignments)
 
 
-def _overruled(flag: str, paths: set[str]) -> bool:
-    """Whether --set replaces a flag: by the flag's key, by a node, or by another load."""
+def _is_overridden(flag: str, paths: set[str]) -> bool:
+    """Whether --set overrides a flag: by the flag's key, by a node, or by another load."""
     own = {flags.keys[flag] for flags in FLAGS.values() if flag in flags.keys}
     more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, **{load: {*LOADS} for load in ("rate", "concurrency", "users")}}
     return not paths.isdisjoint(own | more.get(flag, set()))
 
 
 def _asks_for_a_rate(changes: Iterable[str | Assignment], assumed: Iterable[Assumption]) -> bool:
-    """Whether limits on times are given for a service, and its load is only assumed."""
+    """Whether a service has limits on times but only an assumed load."""
     limited = any(path_of(change).startswith(_LIMITED) for change in changes)
     return limited and any(each.path == "workload.concurrency" for each in assumed)
 
 
 def _kind_set(assignments: Iterable[str]) -> str:
-    """The workload that --set names, empty without one; a fault where flags cannot describe it."""
+    """The workload that --set names; empty if none. Raises a fault if flags cannot describe it."""
     given = [
         assignment.partition("=")[2].strip() for assignment in assignments if path_of(assignment) == "workload.kind"
     ]
@@ -236,12 +238,12 @@ def _kind_set(assignments: Iterable[str]) -> str:
 
 
 def kind_of(flags: ScenarioFlags) -> str:
-    """The workload that flags without a scenario ask about, with the software that --stack names."""
+    """The workload that flags without a scenario ask about."""
     return kind_by_flags(flags.given, _kind_of_stack(flags.stack))
 
 
 def _kind_of_stack(name: str | None) -> str:
-    """The workload of software; none where none is named, or its document cannot be read."""
+    """The workload of software; empty if none is named or its document is unreadable."""
     if name is None:
         return ""
     try:
@@ -251,8 +253,8 @@ def _kind_of_stack(name: str | None) -> str:
     return str(getattr(stack, "kind", "training"))
 
 
-def unstated_job(flags: ScenarioFlags, set_here: Collection[str]) -> str:
-    """A sentence on which workload was assumed and what asks for another; empty if flags decide it."""
+def assumed_workload_text(flags: ScenarioFlags, set_here: Collection[str]) -> str:
+    """A sentence on which workload was assumed and how to ask for another; empty if flags decide it."""
     shared = frozenset.intersection(*(frozenset(each.keys) for each in FLAGS.values()))
     if not {*flags.given} <= {*shared, "gpu", "gpus"} or any(path.startswith(_OF_A_JOB) for path in set_here):
         return ""
@@ -262,20 +264,20 @@ def unstated_job(flags: ScenarioFlags, set_here: Collection[str]) -> str:
     return other and f"as --stack {flags.stack}; {other}"
 
 
-def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
-    """A fault for flags that a workload of this kind does not have."""
+def _refuse_foreign_flags(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
+    """Raises a fault for flags that this workload does not have."""
     own = flags_of(kind)
     strange = [f"--{name}" for name in flags.given if name not in {*own.keys, "gpu", "gpus"}]
     if not strange or kind not in FLAGS:
         return
-    why = ", ".join(f"--{name}" for name in of_one_kind(flags.given).get(kind, ()))
+    why = ", ".join(f"--{name}" for name in flags_of_one_workload(flags.given).get(kind, ()))
     belong = "belongs" if why.count("--") == 1 else "belong"
     because = f"{why} {belong} to {kind}" if alone and why else f"the workload of the scenario is {kind}"
     raise fail("C030", f"{because}, which has no {' and no '.join(strange)}", Place(COMMAND_LINE), own.instead)
 
 
-def _frame(kind: str) -> Mapping:
-    """An empty scenario of a workload, without the keys that flags set."""
+def _empty_scenario(kind: str) -> Mapping:
+    """A scenario of a workload without the keys that flags set."""
     place = Place(COMMAND_LINE)
 
     def mapping(**keys: Any) -> Mapping:
@@ -291,8 +293,8 @@ def _frame(kind: str) -> Mapping:
 # --- flags to assignments
 
 
-def _changes(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assignment], list[Assumption]]:
-    """The assignments of all flags except the number of GPUs, and a default node where no flag names one."""
+def _flag_assignments(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assignment], list[Assumption]]:
+    """The assignments of all flags except the number of GPUs, and of a default node if no flag names one."""
     keys = keys_of(kind)
     given = {name: text for name, text in flags.given.items() if (name, text) != ("safe", OFF)}
     assignments = [flag_assignment(name, path, given[name]) for name, path in keys.items() if name in given]
@@ -306,7 +308,7 @@ def _changes(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assi
 
 
 def flag_assignment(name: str, path: str, text: str) -> Assignment:
-    """A flag as an assignment to its key."""
+    """A flag as an assignment to its scenario key."""
     option = f"--{name}"
     if name in _NAMES:
         place, value = flag_place(option, path, text), flag_text(text, flag_place(option, path, text))
@@ -328,8 +330,8 @@ def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Ite
                 yield replace(change, path=path, value=None)
 
 
-def _varied_load(tree: dict[Any, Any], loads: Sequence[str], varied: Collection[str]) -> Iterator[Assignment]:
-    """Replaces a scenario's load by the load that a command varies, with a value until the command sets it."""
+def _provisional_load(tree: dict[Any, Any], loads: Sequence[str], varied: Collection[str]) -> Iterator[Assignment]:
+    """Assignments that replace the scenario's load by a provisional value of the load that a command varies."""
     load = next((path for path in loads if path in varied), "")
     if load and at(tree, load) is None:
         yield default_assignment(load, "1 /s" if load == "workload.rate" else 1)
@@ -339,7 +341,7 @@ def _varied_load(tree: dict[Any, Any], loads: Sequence[str], varied: Collection[
 # --- sizes that follow from others
 
 
-def _sizes(
+def _size_assignments(
     tree: dict[Any, Any],
     shown: str,
     flags: ScenarioFlags,
@@ -347,13 +349,13 @@ def _sizes(
     set_here: set[str],
     varied: Collection[str],
 ) -> tuple[list[Assignment], list[Assumption]]:
-    """Assignments for the nodes of --gpus, and defaults for sizes that nothing states."""
+    """The nodes for --gpus, and defaults for sizes that nothing states, as assignments."""
     sizes = flags_of(str(at(tree, "workload.kind"))).sizes
     written = {path for path in sizes if at(tree, path) is not None} | {*map(path_of, changes)}
     grouped = at(tree, "cluster.groups") is not None or written & {"cluster", "cluster.groups"}
     written |= {"cluster.nodes"} if grouped else set()
     open_sizes = [path for path in sizes if path not in written]
-    if of_pairs(values_of(changes)):
+    if asks_for_dpo(values_by_path(changes)):
         open_sizes = [path for path in open_sizes if path != "workload.samples"]
     if written.intersection(LOADS) or any(at(tree, path) is not None for path in LOADS):
         open_sizes = [path for path in open_sizes if path not in LOADS]
@@ -378,8 +380,8 @@ def _sizes(
 # --- what flags replace
 
 
-def _replaced(tree: dict[Any, Any], changes: Iterable[Assignment], set_here: set[str]) -> Iterator[str]:
-    """A remark for each flag that replaces a key of the scenario, or that --set replaces."""
+def _replacement_remarks(tree: dict[Any, Any], changes: Iterable[Assignment], set_here: set[str]) -> Iterator[str]:
+    """A remark for each flag that replaces a scenario key, or that --set replaces."""
     for change in changes:
         flag = change.place.text
         before = at(tree, change.path)

@@ -1,4 +1,4 @@
-"""The flags of each workload: the keys of a scenario that they set, and what stands in for those that are not given."""
+"""The command-line flags of each workload, with the scenario keys that they set and their defaults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COMMON = {"model": "model", "node": "cluster.node", "stack": "stack", "price": 
 
 @record
 class WorkloadFlags:
-    """The flags of a workload and formats of its plans; --gpu and --gpus, which all have, describe the cluster."""
+    """The flags and export formats of one workload; --gpu and --gpus, which all workloads have, set the cluster."""
 
     keys: Mapping[str, str]  # of the scenario, by the flag that sets each
     instead: str  # what to use for a flag that it does not have
@@ -124,7 +124,7 @@ def flags_of(kind: str) -> WorkloadFlags:
 
 
 def writer_of(name: str) -> WorkloadFlags:
-    """The workload that has an export format of this name."""
+    """The workload that exports a format."""
     return next(flags for flags in FLAGS.values() if name in flags.formats)
 
 
@@ -153,8 +153,8 @@ def with_varied_load(written: Mapping[str, Any], varied: Collection[str]) -> Map
     return {**written, "workload": {**workload, load.partition(".")[2]: value}} if load else written
 
 
-def of_one_kind(given: Collection[str]) -> dict[str, list[str]]:
-    """The given flags that only one workload has, grouped by that workload."""
+def flags_of_one_workload(given: Collection[str]) -> dict[str, list[str]]:
+    """The given flags that only one workload has, by workload."""
     flags_by_workload: dict[str, list[str]] = {}
     for name in given:
         owners = [kind for kind, flags in FLAGS.items() if name in flags.keys]
@@ -164,7 +164,7 @@ def of_one_kind(given: Collection[str]) -> dict[str, list[str]]:
 
 
 def kind_by_flags(given: Collection[str], software: str) -> str:
-    """The workload that flags ask about: that of the named software if it has all flags, else the first that has.
+    """The workload that flags ask about: of the named software if it has all flags, else the first that has.
 
     >>> kind_by_flags(["rate"], ""), kind_by_flags(["prompt"], "rl"), kind_by_flags(["batch", "rate"], "")
     ('serving', 'rl', 'serving')
@@ -173,10 +173,10 @@ def kind_by_flags(given: Collection[str], software: str) -> str:
     if software and all(name in {*keys_of(software), "gpu", "gpus"} for name in given):
         return software
     fits = [kind for kind, flags in FLAGS.items() if all(name in flags.keys for name in stated)]
-    alone = of_one_kind(given)
+    alone = flags_of_one_workload(given)
     return next(iter([*fits, *(kind for kind in reversed(FLAGS) if kind in alone)]), "training")
 
 
-def setting_of_kind(kind: str, other: str) -> tuple[str, ...]:
-    """The setting that keeps a workload where the flags that are left ask about another."""
+def setting_that_keeps_kind(kind: str, other: str) -> tuple[str, ...]:
+    """The setting that keeps a workload if the remaining flags would select another."""
     return () if other == kind else (f"workload.kind={kind}",)

@@ -1,17 +1,22 @@
-"""What a question asks of a scenario, whatever its workload: training, serving or reinforcement learning."""
+"""The interface through which questions use any workload: training, serving or reinforcement learning."""
 
 from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+
+from pydantic import ValidationError
 
 from costmodel.documents.keys.overrides import short
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.documents.schemas.results import ResultColumn, without_money
-from costmodel.ground.errors import Fault, Place, fail
+from costmodel.documents.schemas.results import ResultColumn, machine_name, without_money
+from costmodel.estimate.answer_facts import subject_of
+from costmodel.explore.search.required_chance import Safety, safety_of
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
@@ -23,7 +28,6 @@ if TYPE_CHECKING:
     from costmodel.explore.compare.input_paths import Variant
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.search.rank import Watcher
-    from costmodel.explore.search.required_chance import Safety
 
 
 # --- what a question asks of a scenario, whatever its workload
@@ -38,11 +42,11 @@ class PlanAnswer(Protocol):
 
     @property
     def costs(self) -> Mapping[str, float]:
-        """The results of the plan; meaningless where it is refused."""
+        """The results of the plan by name; meaningless if the plan is invalid."""
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """The codes of the reasons why the plan is invalid."""
+        """The reason codes why the plan is invalid."""
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -58,7 +62,7 @@ class PlanAnswer(Protocol):
 
 
 def check_exportable(answer: PlanAnswer, file: str) -> None:
-    """A fault for a plan that is invalid or does not fit."""
+    """Raises a fault for a plan that is invalid or does not fit."""
     if answer.refused:
         hint = "costmodel estimate SCENARIO shows what to change"
         raise fail("C004", f"the plan is invalid: {answer.refused[0]}", Place(file), hint)
@@ -68,8 +72,8 @@ def check_exportable(answer: PlanAnswer, file: str) -> None:
 
 
 @record
-class KeptAnswer:
-    """An answer reduced to its results and its plan, without the documents; used where there are many."""
+class AnswerSummary:
+    """An answer reduced to its results and its plan, for tables of many answers."""
 
     costs: Mapping[str, float]
     verdict: str  # whether it fits
@@ -94,21 +98,21 @@ class ChosenFigure:
 
 @record
 class Trial:
-    """One variant: its settings, and its answer or the reason why there is none."""
+    """A scenario with some settings changed, and its answer or the reason why there is none."""
 
     settings: tuple[str, ...]
     fault: Fault | None = None
     refused: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     remarked: tuple[str, ...] = ()
-    kept: KeptAnswer | None = None
+    kept: AnswerSummary | None = None
     about: Subject | None = None  # what was computed, where it could be
     answer: PlanAnswer | None = None  # all of it, where it is explained later
     values: Mapping[str, float | str | bool | None] = field(default_factory=dict)  # of the keys asked for
 
     @property
     def costs(self) -> Mapping[str, float]:
-        """The results to compare; empty for an invalid plan, and without rents for one that breaks a limit."""
+        """The results to compare; empty for an invalid plan, and without rents if a limit is broken."""
         if self.kept is None or self.refused:
             return _NO_RESULTS
         return without_money(self.kept.costs) if self.broken else self.kept.costs
@@ -125,16 +129,16 @@ class Trial:
 
     @property
     def verdict(self) -> str:
-        """Whether it fits; the code of what is wrong where that is not known."""
+        """ "fits", or the code of what is wrong."""
         return self.codes[0] if self.kept is None or self.refused else self.kept.verdict
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The values that were set, as they were written."""
+        """The values that were set, as typed."""
         return tuple(setting.partition("=")[2] for setting in self.settings)
 
     def result(self, name: str) -> float:
-        """A result of a plan that works; not a number where it does not."""
+        """A result of a working plan; NaN for other plans."""
         return self.costs.get(name, math.nan) if self.works else math.nan
 
 
@@ -144,10 +148,10 @@ KnownPlans = dict[float, tuple[float, Trial]]
 
 @record
 class SizedTrial:
-    """One size, and the trial at this size.
+    """The trial at one size.
 
-    waves: micro-batches of a replica for each pipeline stage. steps: steps over the least that a loss takes
-    more: what one workload alone has to state of a size
+    waves: micro-batches of a replica per pipeline stage. steps: steps over the fewest that reach a loss
+    more: data of one workload only
     """
 
     size: float
@@ -161,9 +165,9 @@ class SizedTrial:
 
 @record
 class SmallestPlan:
-    """The plan on the fewest accelerators, by the settings that make a scenario that plan.
+    """The plan on the fewest accelerators, as scenario settings.
 
-    binds: what bounds its rate, in a word
+    binds: what limits its rate, as text
     """
 
     settings: tuple[str, ...]
@@ -174,9 +178,9 @@ class SmallestPlan:
 
 @record
 class MissedLimit:
-    """A limit at most, and the result of the plan nearest to it that fits.
+    """An upper limit, and the result of the nearest fitting plan.
 
-    gpus: of that plan; not a number of one of a service. likely: the end of the band of the result, P90
+    gpus: of that plan; NaN for a service. likely: the P90 of the result
     """
 
     column: str
@@ -190,10 +194,13 @@ class MissedLimit:
 class SmallestPlans:
     """The plans on the fewest accelerators that meet every limit.
 
-    expected: by expected figures. safe: with the chance that is asked for. surest: the highest chance that was seen, of
-    any number of accelerators. codes: what speaks against the nearest plan where none meets the limits. missed: limits
-    of the nearest plan that fits. count: the number of layouts, or of sizes of a job, that were looked at. below: the
-    time of a job on the next smaller number of nodes that has a plan
+    expected: by expected figures. safe: with the required chance. surest: the highest chance of any number of
+    accelerators.
+    codes: reasons against the nearest plan if none meets the limits. missed: limits that the nearest fitting plan
+    misses.
+    count: the number of layouts or job sizes that were evaluated. below: the time of a job on the next smaller number
+    of
+    nodes that has a plan
     """
 
     expected: SmallestPlan | None = None
@@ -206,7 +213,7 @@ class SmallestPlans:
     below: MissedLimit | None = None
 
     def with_settings(self, settings: tuple[str, ...]) -> SmallestPlans:
-        """A copy with settings ahead of those of each plan."""
+        """A copy with these settings put before those of each plan."""
         expected, safe = (
             None if plan is None else replace(plan, settings=(*settings, *plan.settings))
             for plan in (self.expected, self.safe)
@@ -224,15 +231,15 @@ class RequestTokens:
 
 
 class Scaling(Protocol):
-    """How a scenario is made larger."""
+    """How a scenario is made larger: the sizes, and the results to show for them."""
 
     @property
     def asked(self) -> Workload:
-        """The scenario, stated so that it has a size."""
+        """The scenario that has these sizes."""
 
     @property
     def name(self) -> str:
-        """The quantity that the sizes count: accelerators, or a key."""
+        """What a size counts: accelerators, or a scenario key."""
 
     @property
     def varied(self) -> Sequence[str]:
@@ -240,159 +247,188 @@ class Scaling(Protocol):
 
     @property
     def words(self) -> str:
-        """A description of what grows and what stays."""
+        """A description of what grows and what stays the same."""
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def shown_results(self) -> tuple[str, ...]:
         """The results in a table of sizes."""
 
     @property
-    def figure(self) -> str:
-        """The result that is drawn over the sizes."""
+    def drawn_result(self) -> str:
+        """The result to draw over the sizes."""
 
     @property
-    def work(self) -> str:
+    def throughput_result(self) -> str:
         """The result that states the throughput."""
 
     @property
-    def time(self) -> str:
-        """The result whose terms are shown as shares; empty where no terms are shown."""
+    def time_result(self) -> str:
+        """The time result whose terms are shown as shares; empty if none is shown."""
 
     @property
     def terms(self) -> Sequence[str]:
-        """The parts of that time."""
+        """The terms of that time."""
 
     @property
     def count(self) -> int:
-        """The number of sizes that will be evaluated."""
+        """The number of sizes to evaluate."""
 
-    def each(self, costs: Mapping[str, float], size: float) -> float:
-        """The throughput per accelerator; not a number where it does not compare."""
+    def throughput_per_accelerator(self, costs: Mapping[str, float], size: float) -> float:
+        """The throughput per accelerator; NaN if it is not comparable."""
 
     def rows(self, pace: Watcher) -> Iterator[SizedTrial]:
-        """The sizes one after the other, until the user asks to stop."""
+        """Evaluates one size after the other until the user stops."""
 
-    def more(self, rows: Sequence[SizedTrial]) -> object:
-        """Further results over all sizes, which only one workload has."""
+    def further_results(self, rows: Sequence[SizedTrial]) -> object:
+        """Further results over all sizes that only one workload has."""
 
 
-class Workload(Protocol):
-    """A scenario with the equations of its workload."""
+class Workload(ABC):
+    """A scenario with the equations of its workload.
 
-    @property
-    def case(self) -> LoadedScenario:
-        """The scenario with its documents."""
+    columns: the results that an answer may have. shown: the default results in a table of answers. watched: results
+    that may not become worse than in a baseline. chance: the result that is the chance of a plan to work
+    """
 
-    @property
-    def columns(self) -> Mapping[str, ResultColumn]:
-        """The results that an answer may have."""
-
-    @property
-    def usual(self) -> str:
-        """The result that answers look at unless another is asked for."""
+    case: LoadedScenario
+    columns: ClassVar[Mapping[str, ResultColumn]]
+    shown_results: ClassVar[tuple[str, ...]]
+    watched_results: ClassVar[tuple[str, ...]]
+    chance: ClassVar[str]
 
     @property
-    def shown(self) -> tuple[str, ...]:
-        """The results that a table of answers shows unless others are asked for."""
+    @abstractmethod
+    def usual_result(self) -> str:
+        """The default result of questions."""
 
     @property
-    def chance(self) -> str:
-        """The result that is the chance of a plan to work."""
-
-    @property
-    def aim(self) -> str:
-        """The event that this chance is for, in words: `to fit`."""
+    def chance_event(self) -> str:
+        """What this chance is for, as text."""
+        return "to fit"
 
     @property
     def within_limits(self) -> Collection[str]:
-        """Results that are counted within the limits, and with their chance where they include one."""
+        """Results that are computed within the limits, and with their chance if limits include one."""
+        return ()
 
     @property
-    def watched(self) -> tuple[str, ...]:
-        """Results that may not get worse than in a baseline."""
-
-    @property
+    @abstractmethod
     def reasons(self) -> Mapping[str, Reason]:
         """The possible reasons against a plan, by code."""
 
     @property
     def facts(self) -> Subject:
-        """A summary of the scenario: model, machine, software, price."""
+        """A summary of the scenario: model, machine, software and price."""
+        return subject_of(self.case)
 
-    def of(self, case: LoadedScenario) -> Workload:
-        """Another scenario of the same workload; what both have in common may be shared."""
+    @abstractmethod
+    def for_case(self, case: LoadedScenario) -> Workload:
+        """The same workload for another scenario; may share what both have in common."""
 
-    def planned(self) -> Workload:
-        """The workload with the best plan of a search, where it has no plan and a search can find one."""
+    @abstractmethod
+    def with_plan(self) -> Workload:
+        """The workload with its own plan, or else the best plan of a search if one exists."""
 
+    @abstractmethod
     def by_search(self, paths: Sequence[str], *, best: bool, alone: bool = False) -> bool:
-        """Whether each variant along these paths has the best plan of its own: if asked for, or if it states none.
+        """Whether each variant along these paths has the best plan of its own search.
 
-        alone: whether flags are given without a scenario
+        alone: flags are given without a scenario
 
         Raises:
-            CostModelError: a path that no search can take a value of
+            CostModelError: a search cannot vary a path
         """
 
-    def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
-        """Keys of the plan that a search holds because --set gave them, and what it could not hold."""
+    def fixed_plan_keys(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
+        """The plan keys that --set fixes in a search, and those that it cannot fix."""
+        return {}, ()
 
+    @abstractmethod
     def answer(self, results: Collection[str] = (), *, best: bool = False) -> PlanAnswer:
-        """The answer about its plan, or about its best one.
+        """The answer for its plan, or for its best one.
 
-        results: those that are looked at, where others may be left out
+        results: the results that are needed; others may be left out
 
         Raises:
-            CostModelError: the scenario has no plan, or asks for what is not modelled
+            CostModelError: the scenario has no plan, or is not modelled
         """
 
     def results_of(self, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
         """A result of the plan in each variant, evaluated together where possible; None without an answer."""
+        return (self._result_in(variant, result) for variant in variants)
 
-    def kept(self, answer: PlanAnswer) -> KeptAnswer:
+    def _result_in(self, variant: Variant, result: str) -> float | None:
+        """A result of the plan in one variant; None without an answer."""
+        try:
+            return float(self.for_case(variant.case).answer([result]).costs[result])
+        except (ValidationError, CostModelError):
+            return None
+
+    def _fill_results(
+        self, variants: Sequence[Variant], result: str, rows: Sequence[float | None]
+    ) -> Iterator[float | None]:
+        """A result in each variant: from `rows`, or else from a separate evaluation."""
+        for variant, found in zip(variants, rows, strict=True):
+            yield self._result_in(variant, result) if found is None else found
+
+    @abstractmethod
+    def summary(self, answer: PlanAnswer) -> AnswerSummary:
         """The answer reduced to what tables need."""
 
-    def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
-        """The kind of failure that a code means if it is no limit: does not fit, invalid, or without end."""
+    @abstractmethod
+    def failure_kind(self, code: str) -> Literal["fits", "valid", "load"] | None:
+        """The kind of failure that a code means: does not fit, invalid, or endless queues; None for a limit."""
 
     def figures(self, answer: PlanAnswer) -> dict[str, float]:
-        """Every known figure, by its name with unit, as a baseline stores it."""
+        """Every known figure by its name with unit, as a baseline stores it."""
+        found = ((name, value) for name, value in answer.costs.items() if not name.endswith(("_low", "_high")))
+        return {machine_name(name): value for name, value in found if math.isfinite(value)}
 
+    @abstractmethod
     def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
         """The plan as a baseline stores it."""
 
-    def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
-        """Fingerprints of the equations behind an answer; none where a baseline holds none."""
+    def equation_fingerprints(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
+        """Fingerprints of the equations behind an answer; empty if baselines of this workload store none."""
+        return {}
 
-    def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
-        """The equations that each of these calls itself."""
+    def called_equations(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
+        """For each equation, the equations that it calls itself."""
+        return {}
 
+    @abstractmethod
     def side(self, name: str, rank: int | None, *, changed: bool) -> Side:
-        """A side of a comparison: the plan, a stored result if nothing is changed, or the plan at a rank of a search.
+        """One side of a comparison: the plan, an unchanged stored result, or the plan at a rank of a search.
 
         rank: counted from 1; 0 is the scenario's own plan
         """
 
     def varied_key(self, path: str) -> str:
-        """The key that is varied where this one is named without values."""
+        """The key that is varied if the user names this one without values."""
+        return path
 
-    def values_of(self, path: str) -> str:
-        """Values to try for a key if none are stated; empty where values around the current one will do."""
+    def values_to_try(self, path: str) -> str:
+        """Default values to try for a key; empty if values around the current one are good."""
+        return ""
 
     def safety(self, path: str) -> Safety:
-        """The chance that an answer along a key should have."""
+        """The required chance of answers when this key is varied."""
+        return safety_of(self.case, path)
 
+    @abstractmethod
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
-        """How the scenario is made larger, by numbers of accelerators or by rates of requests.
+        """How the scenario is made larger: by numbers of accelerators or by request rates.
 
         Raises:
-            CostModelError: sizes of another kind than those of the workload, or none
+            CostModelError: the sizes are missing, or this workload does not scale that way
         """
 
-    def whole(self) -> Workload:
-        """The whole job that money is spent on, with its assumptions."""
+    def as_whole_job(self) -> Workload:
+        """The whole job that money is spent on, with default assumptions."""
+        return self
 
-    def smallest(
+    @abstractmethod
+    def smallest_plans(
         self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
     ) -> SmallestPlans:
         """The plans on the fewest accelerators, at most `most`, that meet every limit.
@@ -403,49 +439,63 @@ class Workload(Protocol):
 
     @property
     def tokens(self) -> float | None:
-        """The tokens that it trains on, where the scenario states them; none of other jobs."""
+        """The tokens to train on, if stated; None for other jobs."""
+        return None
 
     @property
     def engine_share(self) -> float | None:
-        """The share of a GPU's memory that its engine takes; none of jobs that take whole GPUs."""
+        """The share of a GPU's memory that an engine takes; None for jobs that take whole GPUs."""
+        return None
 
     @property
     def request_tokens(self) -> RequestTokens | None:
-        """Tokens of a request to a service; none of other jobs."""
+        """The tokens of a request to a service; None for other jobs."""
+        return None
 
     @property
     def measured_runs(self) -> float:
-        """Published runs on its accelerator that predictions are compared with."""
+        """The number of published runs on its accelerator."""
+        held = self.case.accelerator.held_against
+        return 0.0 if held is None else float(held.runs)
 
     @property
     def smaller_type(self) -> str:
-        """A number format of fewer bytes than the default, where that is used; else empty."""
+        """A number type smaller than the default, if the default is used; else empty."""
+        return ""
 
     @property
     def quantities(self) -> Mapping[str, str]:
         """The figures of a plan that can be explained, with their meanings."""
+        return {name: column.meaning for name, column in self.columns.items()}
 
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Figures by labels of answers that are not their names."""
+        """The figures that each printed label stands for, if it is not the figure's name."""
+        return {}
 
+    @abstractmethod
     def explain(self, answer: PlanAnswer, *quantities: str) -> list[ExplainedFigure]:
-        """The trees of figures, from the calls that one evaluation made."""
+        """The equation trees of figures of an answer."""
 
     def explain_prices(self, answers: Sequence[PlanAnswer], *names: str) -> list[list[ExplainedFigure]]:
-        """The trees of one plan at the price of each answer."""
+        """The equation trees of one plan at the price of each answer."""
+        return [self.explain(answer, *names) for answer in answers]
 
     def explain_light(self, answer: PlanAnswer, *names: str) -> list[ExplainedFigure]:
-        """The trees of the chance and of ends of bands, without steps that take more evaluations."""
+        """The equation trees of the chance and of ends of bands, without steps that need further evaluations."""
+        return self.explain(answer, *names)
 
+    @abstractmethod
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
-        """Changes of its plan in one choice: the question that each answers, and keys with their values."""
+        """Changes of its plan in one choice: the question that each answers, and the changed keys."""
 
-    def missing(self, result: str) -> str:
-        """The input to state so that a result becomes known; empty where nothing would help."""
+    @abstractmethod
+    def missing_input(self, result: str) -> str:
+        """The input to state so that a result becomes known; empty if none would help."""
 
     def choices(self) -> tuple[ChosenFigure, ...]:
         """Inputs that users choose and may vary, besides hardware and assumptions."""
+        return ()
 
 
 # --- one input of an answer, turned down and up
@@ -456,7 +506,7 @@ TENTH = 0.10
 
 @record
 class Knob:
-    """One input turned down and up by its spread, and the relative changes of the result."""
+    """An input turned down and up by its spread, and the relative changes of the result."""
 
     path: str
     text: str
@@ -473,11 +523,11 @@ class Knob:
 
     @property
     def settable(self) -> str:
-        """The path that --set takes; for a fitted constant, its name in the fit."""
+        """The path for --set; for a fitted constant, its name in the fit."""
         return f"fit.{self.path.partition('.efficiency.')[2]}" if self.kind == "fitted" else short(self.path)
 
 
-def scaled(text: str, factor: float) -> str:
-    """A figure as text, multiplied by a factor: 3.35 TB/s by 0.9 is 3.015 TB/s."""
+def scaled_text(text: str, factor: float) -> str:
+    """A quantity as text, multiplied by a factor: "3.35 TB/s" and 0.9 give "3.015 TB/s"."""
     number, unit = re.fullmatch(r"([\d.,eE+-]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     return f"{float(number.replace(',', '')) * factor:.12g}{unit}" if number else ""

@@ -1,32 +1,36 @@
-"""Training, serving and reinforcement learning as questions see them."""
+"""Training, serving and reinforcement learning as implementations of `Workload`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import ValidationError
-
 from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.results import COLUMNS, RL_RESULTS, RUN_RESULTS, ResultColumn, is_money, machine_name
-from costmodel.estimate.answer_facts import subject_of
+from costmodel.documents.schemas.results import COLUMNS, RL_RESULTS, RUN_RESULTS, ResultColumn, is_money
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.results import stated_limits
-from costmodel.explore.answer_summaries import rl_degrees, rl_kept, serving_kept, training_kept
+from costmodel.explore.answer_summaries import rl_degrees, rl_summary, serving_summary, training_summary
 from costmodel.explore.search.required_chance import EXPECTED, Safety, safety_of
-from costmodel.explore.workload_interface import TENTH, ChosenFigure, KeptAnswer, KnownPlans, PlanAnswer, RequestTokens
-from costmodel.ground.errors import CostModelError, fail
+from costmodel.explore.workload_interface import (
+    TENTH,
+    AnswerSummary,
+    ChosenFigure,
+    KnownPlans,
+    PlanAnswer,
+    RequestTokens,
+    Workload,
+)
+from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.rl_scenario import RlCase
     from costmodel.documents.reader.serving_scenario import ServingCase
     from costmodel.documents.schemas.baseline import EquationFingerprint
-    from costmodel.estimate.answer_facts import Facts, Subject
+    from costmodel.estimate.answer_facts import Facts
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.rl.trainer_steps import TrainerSteps
     from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
     from costmodel.explore.explain.explain import ExplainedFigure
-    from costmodel.explore.workload_interface import Scaling, SmallestPlans, Workload
+    from costmodel.explore.workload_interface import Scaling, SmallestPlans
 
 _LENGTHS = ("workload.prompt", "workload.output")
 _FRACTIONAL = "workload.rate"  # other loads are whole numbers
@@ -48,126 +52,16 @@ _BY_RATE = (
 )
 
 
-class _Usual:
-    """The answers that most workloads have in common."""
-
-    case: LoadedScenario
-
-    @property
-    def within_limits(self) -> tuple[str, ...]:
-        """No results: this workload counts nothing within limits."""
-        return ()
-
-    @property
-    def facts(self) -> Subject:
-        """The model and the machine of the scenario."""
-        return subject_of(self.case)
-
-    def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
-        """No fixed keys of the plan."""
-        return {}, ()
-
-    def results_of(self: Workload, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
-        """Evaluates one variant after the other."""
-        return (_result_of(self, variant, result) for variant in variants)
-
-    def explain_prices(self: Workload, answers: Sequence[PlanAnswer], *names: str) -> list[list[ExplainedFigure]]:
-        """Explains one price after the other."""
-        return [self.explain(answer, *names) for answer in answers]
-
-    def explain_light(self: Workload, answer: PlanAnswer, *names: str) -> list[ExplainedFigure]:
-        """The trees with all of their steps, which one evaluation has."""
-        return self.explain(answer, *names)
-
-    def figures(self, answer: PlanAnswer) -> dict[str, float]:
-        """Results without the ends of their bands, which follow from them."""
-        found = ((name, value) for name, value in answer.costs.items() if not name.endswith(("_low", "_high")))
-        return {machine_name(name): value for name, value in found if math.isfinite(value)}
-
-    def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
-        """No fingerprints of equations: a baseline of this workload stores none."""
-        return {}
-
-    def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
-        """No calls between equations, since a baseline stores none."""
-        return {}
-
-    @property
-    def quantities(self: Workload) -> Mapping[str, str]:
-        """The results with their meanings: all that can be explained."""
-        return {name: column.meaning for name, column in self.columns.items()}
-
-    @property
-    def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """No labels other than names of figures."""
-        return {}
-
-    def varied_key(self, path: str) -> str:
-        """The key itself, since it is varied as named."""
-        return path
-
-    def values_of(self, path: str) -> str:
-        """Empty: values around the current one are tried."""
-        return ""
-
-    def safety(self, path: str) -> Safety:
-        """The chance to fit that answers along a key should have."""
-        return safety_of(self.case, path)
-
-    def choices(self) -> tuple[ChosenFigure, ...]:
-        """None: batches, prompts and lengths decide what the model learns."""
-        return ()
-
-    def whole(self: Workload) -> Workload:
-        """The workload itself, which is already the whole job."""
-        return self
-
-    def smallest(
-        self: Workload, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
-    ) -> SmallestPlans:
-        """The smallest plans over numbers of nodes, with the best plan at each."""
-        from costmodel.explore.purchase.smallest_size import smallest_size
-
-        return smallest_size(self, safe, most, full=full, known=known)
-
-    @property
-    def tokens(self) -> float | None:
-        """None: only training counts its tokens."""
-        return None
-
-    @property
-    def engine_share(self) -> float | None:
-        """None: only engines claim a share."""
-        return None
-
-    @property
-    def request_tokens(self) -> RequestTokens | None:
-        """None: only services have requests."""
-        return None
-
-    @property
-    def smaller_type(self) -> str:
-        """None: it decides what the model learns."""
-        return ""
-
-    @property
-    def measured_runs(self) -> float:
-        """The number of published training runs on this accelerator."""
-        held = self.case.accelerator.held_against
-        return 0.0 if held is None else float(held.runs)
-
-
 @record
-class TrainingWorkload(_Usual):
-    """A training scenario; where it has no plan, the best plan of a search is meant."""
+class TrainingWorkload(Workload):
+    """A training scenario; without a plan, the best plan of a search is used."""
 
     case: ResolvedScenario
     columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["training"]
-    usual: ClassVar[str] = "step_time"
-    watched: ClassVar[tuple[str, ...]] = ("step_time", "memory_peak", "cost_per_mtoken")
-    shown: ClassVar[tuple[str, ...]] = ("step_time", "mfu", "memory_peak")
+    usual_result: ClassVar[str] = "step_time"
+    watched_results: ClassVar[tuple[str, ...]] = ("step_time", "memory_peak", "cost_per_mtoken")
+    shown_results: ClassVar[tuple[str, ...]] = ("step_time", "mfu", "memory_peak")
     chance: ClassVar[str] = "fit_chance"
-    aim: ClassVar[str] = "to fit"
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
@@ -183,24 +77,24 @@ class TrainingWorkload(_Usual):
 
         return facts_of(self.case)
 
-    def of(self, case: LoadedScenario) -> TrainingWorkload:
+    def for_case(self, case: LoadedScenario) -> TrainingWorkload:
         """The workload of another training scenario."""
         return replace(self, case=training(case))
 
-    def planned(self) -> TrainingWorkload:
+    def with_plan(self) -> TrainingWorkload:
         """The workload with its best plan, where it has none."""
-        from costmodel.explore.compare.select_plan import planned
+        from costmodel.explore.compare.select_plan import own_or_best_plan
 
-        held = self.case.scenario.model_copy(update={"plan": planned(self.case)})
+        held = self.case.scenario.model_copy(update={"plan": own_or_best_plan(self.case)})
         return replace(self, case=replace(self.case, scenario=held))
 
     def by_search(self, paths: Sequence[str], *, best: bool, alone: bool = False) -> bool:
         """Whether variants have the best plan of a search: if asked for, or if no plan and no path states one."""
-        from costmodel.explore.compare.select_plan import by_search
+        from costmodel.explore.compare.select_plan import is_by_search
 
-        return by_search(self.case, paths, best=best or alone)
+        return is_by_search(self.case, paths, best=best or alone)
 
-    def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
+    def fixed_plan_keys(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
         """The plan keys that --set fixed."""
         held = self.case.held
         return {key: value for key, value in held.values.items() if f"plan.{key}" not in varied}, held.conflicts
@@ -210,16 +104,16 @@ class TrainingWorkload(_Usual):
         """The number of tokens of the whole run, if stated."""
         return self.case.scenario.workload.tokens
 
-    def whole(self) -> TrainingWorkload:
+    def as_whole_job(self) -> TrainingWorkload:
         """The job with the usual failures and checkpoints, where the scenario states tokens and no run."""
         if self.case.scenario.run is not None or self.case.scenario.workload.tokens is None:
             return self
-        held = self.of(vary_any(self.case, ["run={}"]))
+        held = self.for_case(vary_any(self.case, ["run={}"]))
         usual = Assumption("run", "{}", "failures and checkpoints as usual; --set run=null leaves them out")
         asked = replace(held.case.asked, assumed=(*held.case.asked.assumed, usual))
         return replace(held, case=replace(held.case, asked=asked))
 
-    def smallest(
+    def smallest_plans(
         self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
     ) -> SmallestPlans:
         """The smallest plans over numbers of nodes, with the machine's usual software where none is stated."""
@@ -229,34 +123,31 @@ class TrainingWorkload(_Usual):
         software = () if "stack" in self.case.tree else (f"stack={usual_stack(self.case)}",)
         if f"stack={self.case.scenario.stack}" in software:
             return smallest_size(self, safe, most, full=full, known=known)
-        varied = self.of(vary_any(self.case, software))
+        varied = self.for_case(vary_any(self.case, software))
         return smallest_size(varied, safe, most, full=full, known=known).with_settings(software)
 
     def answer(self, results: Collection[str] = (), *, best: bool = False) -> Answer:
         """The answer for the plan, or for the best one; with bands and remarks only where `results` need them."""
-        from costmodel.explore.compare.select_plan import answered
+        from costmodel.explore.compare.select_plan import answer_of_own_or_best
 
-        return answered(self.case, best=best, bands=_with_bands(self, results))
+        return answer_of_own_or_best(self.case, best=best, bands=_with_bands(self, results))
 
     def results_of(self, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
         """Evaluates all variants at once, unless bands are needed."""
         from costmodel.estimate.training.training_inputs import training_inputs
         from costmodel.explore.compare.input_paths import results_in_rows
-        from costmodel.explore.compare.select_plan import row_results
+        from costmodel.explore.compare.select_plan import results_in_variants
 
         rows: Sequence[float | None] = [None] * len(variants)
         if not _with_bands(self, [result]):
-            rows = results_in_rows(self.case, variants, result, training_inputs, row_results)
-        return _each_result(self, variants, result, rows)
+            rows = results_in_rows(self.case, variants, result, training_inputs, results_in_variants)
+        return self._fill_results(variants, result, rows)
 
-    def kept(self, answer: PlanAnswer) -> KeptAnswer:
+    def summary(self, answer: PlanAnswer) -> AnswerSummary:
         """The answer reduced to its results and its plan."""
-        from costmodel.estimate.training_answer.predict_training import Answer
+        return training_summary(_training_answer(answer))
 
-        assert isinstance(answer, Answer)
-        return training_kept(answer)
-
-    def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
+    def failure_kind(self, code: str) -> Literal["fits", "valid", "load"] | None:
         """The failure that a code means: the plan does not fit, or its run never ends."""
         from costmodel.estimate.training_answer.predict_training import ENDLESS
 
@@ -264,27 +155,27 @@ class TrainingWorkload(_Usual):
 
     def figures(self, answer: PlanAnswer) -> dict[str, float]:
         """All figures of a training answer by name: results, memory lines, transfers."""
-        from costmodel.explore.compare.compare import figures
+        from costmodel.explore.compare.compare import training_figures
 
-        return figures(_trained(answer))
+        return training_figures(_training_answer(answer))
 
     def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
         """Every size and choice of the plan, as a baseline stores it."""
-        from costmodel.explore.compare.compare import choices
+        from costmodel.explore.compare.compare import plan_choices
 
-        return choices(_trained(answer).evaluation.block)
+        return plan_choices(_training_answer(answer).evaluation.block)
 
-    def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
+    def equation_fingerprints(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
         """The fingerprint of every equation; a serving engine has none, as it calls each one thousands of times."""
-        from costmodel.explore.compare.compare import marks
+        from costmodel.explore.compare.compare import equation_fingerprints
 
-        return marks(_trained(answer))
+        return equation_fingerprints(_training_answer(answer))
 
-    def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
+    def called_equations(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
         """For each equation, the equations that it calls itself."""
         from costmodel.explore.compare.compare import called_equations
 
-        return called_equations(_trained(answer))
+        return called_equations(_training_answer(answer))
 
     def side(self, name: str, rank: int | None, *, changed: bool) -> Side:
         """The answer about its plan, or the figures of a stored result."""
@@ -294,11 +185,11 @@ class TrainingWorkload(_Usual):
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """The sizes by number of accelerators."""
-        from costmodel.explore.purchase.smallest_size import RankSizes, ranks_of
-        from costmodel.explore.vary.scale import growth_of
+        from costmodel.explore.purchase.smallest_size import RankSizes, rank_counts
+        from costmodel.explore.vary.scale import training_growth
 
-        _without("training", {"--rate": bool(rate)}, "--ranks 64..4096")
-        return RankSizes(self, tuple(ranks_of(ranks)), growth_of(self.case, weak=weak, best=best), weak, best)
+        _refuse_options("training", {"--rate": bool(rate)}, "--ranks 64..4096")
+        return RankSizes(self, tuple(rank_counts(ranks)), training_growth(self.case, weak=weak, best=best), weak, best)
 
     @property
     def quantities(self) -> Mapping[str, str]:
@@ -311,18 +202,18 @@ class TrainingWorkload(_Usual):
         """The trees of figures of one evaluation."""
         from costmodel.explore.explain.explain import explained_figure, traced_evaluation
 
-        held = _trained(answer)
+        held = _training_answer(answer)
         evaluation = traced_evaluation(held.inputs, held.plan)
         return [explained_figure(held.inputs, evaluation, quantity) for quantity in quantities]
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """The neighbours of the training plan."""
-        from costmodel.explore.vary.neighbours import of_training
+        from costmodel.explore.vary.neighbours import training_neighbours
 
-        held = _trained(answer)
-        return of_training(held.plan, held.evaluation.block, held.inputs)
+        held = _training_answer(answer)
+        return training_neighbours(held.plan, held.evaluation.block, held.inputs)
 
-    def missing(self, result: str) -> str:
+    def missing_input(self, result: str) -> str:
         """The input to set for an unknown result."""
         from costmodel.estimate.training.training_inputs import training_inputs
         from costmodel.estimate.training_answer.evaluate_training import missing_input
@@ -331,12 +222,12 @@ class TrainingWorkload(_Usual):
 
 
 @record
-class ServingWorkload(_Usual):
+class ServingWorkload(Workload):
     """A serving scenario."""
 
     case: ServingCase
     columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["serving"]
-    watched: ClassVar[tuple[str, ...]] = (
+    watched_results: ClassVar[tuple[str, ...]] = (
         "ttft_p99",
         "tpot",
         "rate_within_slo_per_s",
@@ -344,11 +235,11 @@ class ServingWorkload(_Usual):
         "rent_per_month",
         "cost_per_mtoken",
     )
-    shown: ClassVar[tuple[str, ...]] = ("rate_within_slo_per_s", "ttft", "ttft_p99", "tpot", "worst_gap")
+    shown_results: ClassVar[tuple[str, ...]] = ("rate_within_slo_per_s", "ttft", "ttft_p99", "tpot", "worst_gap")
     chance: ClassVar[str] = "limits_chance"
 
     @property
-    def usual(self) -> str:
+    def usual_result(self) -> str:
         """The time per token, which an answer of one token does not have."""
         return "ttft" if self.case.scenario.workload.single_token else "tpot"
 
@@ -360,7 +251,7 @@ class ServingWorkload(_Usual):
         return ("rate_within_slo_per_s", *OF_RATE)
 
     @property
-    def aim(self) -> str:
+    def chance_event(self) -> str:
         """The event of the chance, in words: to meet limits, or else to answer what arrives."""
         return "to meet all limits" if [*stated_limits(self.case.scenario.limits)] else "to answer all that arrives"
 
@@ -371,13 +262,13 @@ class ServingWorkload(_Usual):
 
         return REFUSALS
 
-    def of(self, case: LoadedScenario) -> ServingWorkload:
+    def for_case(self, case: LoadedScenario) -> ServingWorkload:
         """The workload of another serving scenario."""
         from costmodel.documents.reader.serving_scenario import serving
 
         return replace(self, case=serving(case))
 
-    def smallest(
+    def smallest_plans(
         self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
     ) -> SmallestPlans:
         """The smallest plans over the replicas of every layout."""
@@ -413,11 +304,11 @@ class ServingWorkload(_Usual):
         """Fp8 where no number format is stated."""
         return "" if {"precision", "weights"} & self.case.scenario.workload.model_fields_set else "fp8"
 
-    def planned(self) -> ServingWorkload:
+    def with_plan(self) -> ServingWorkload:
         """The workload with its best plan, where it has none."""
         from costmodel.explore.serving.best_layout import with_best_layout
 
-        return self if self.case.scenario.plan is not None else self.of(with_best_layout(self.case))
+        return self if self.case.scenario.plan is not None else self.for_case(with_best_layout(self.case))
 
     def by_search(self, paths: Sequence[str], *, best: bool, alone: bool = False) -> bool:
         """Whether variants have the best plan of a search: if asked for, or if the scenario as written has no plan."""
@@ -457,14 +348,14 @@ class ServingWorkload(_Usual):
         rows: Sequence[float | None] = [None] * len(variants)
         if not (self._with_bands([result]) or self._with_limited([result])):
             rows = results_in_rows(self.case, variants, result, inputs_without_limits, row_results)
-        return _each_result(self, variants, result, rows)
+        return self._fill_results(variants, result, rows)
 
-    def kept(self, answer: PlanAnswer) -> KeptAnswer:
+    def summary(self, answer: PlanAnswer) -> AnswerSummary:
         """The answer reduced to its results and its plan."""
 
-        return serving_kept(_served(answer))
+        return serving_summary(_serving_answer(answer))
 
-    def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
+    def failure_kind(self, code: str) -> Literal["fits", "valid", "load"] | None:
         """The failure that a code means: the cache does not fit, or more arrives than is answered."""
         from costmodel.explore.serving.search_layouts import UNSTABLE
 
@@ -474,7 +365,7 @@ class ServingWorkload(_Usual):
         """The degrees, the replicas and the token budget of the plan."""
         from costmodel.estimate.serving.plan_columns import sizes_of
 
-        return sizes_of(_served(answer).evaluation.layout)
+        return sizes_of(_serving_answer(answer).evaluation.layout)
 
     def varied_key(self, path: str) -> str:
         """The key, or the mean of lengths that are spread: other lengths with the same spread are tried."""
@@ -483,7 +374,7 @@ class ServingWorkload(_Usual):
         spread = path in _LENGTHS and isinstance(getattr(self.case.scenario.workload, path.partition(".")[2]), Lengths)
         return f"{path}.mean" if spread else path
 
-    def values_of(self, path: str) -> str:
+    def values_to_try(self, path: str) -> str:
         """Degrees and replicas that the accelerators allow, and sizes of a step."""
         from costmodel.estimate.serving.predict_serving import replica_ranks
 
@@ -516,7 +407,7 @@ class ServingWorkload(_Usual):
         """The sizes by rate of requests, with as many replicas as the limits need."""
         from costmodel.explore.serving.scale_by_rate import rate_sizes
 
-        _without("serving", {"--ranks": bool(ranks), "--weak": weak}, _BY_RATE)
+        _refuse_options("serving", {"--ranks": bool(ranks), "--weak": weak}, _BY_RATE)
         return rate_sizes(self, rate, best=best)
 
     @property
@@ -541,21 +432,21 @@ class ServingWorkload(_Usual):
         """The trees of one evaluation, of which money alone differs between prices."""
         from costmodel.explore.serving.explain_serving import explain_at_prices
 
-        return explain_at_prices([_served(each).inputs for each in answers], *names)
+        return explain_at_prices([_serving_answer(each).inputs for each in answers], *names)
 
     def explain_light(self, answer: PlanAnswer, *names: str) -> list[ExplainedFigure]:
         """The trees of the chance to meet limits and of ends of bands, of their last steps alone."""
         from costmodel.explore.serving.explain_serving import explain_light
 
-        return explain_light(_served(answer), *names)
+        return explain_light(_serving_answer(answer), *names)
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """The neighbours of the plan of a replica and its engine."""
-        from costmodel.explore.vary.neighbours import of_service
+        from costmodel.explore.vary.neighbours import serving_neighbours
 
-        return of_service(_served(answer))
+        return serving_neighbours(_serving_answer(answer))
 
-    def missing(self, result: str) -> str:
+    def missing_input(self, result: str) -> str:
         """What to set for an unknown result: a price, a limit on latency, or a longer answer."""
         from costmodel.documents.schemas.serving import BETWEEN_TOKENS
         from costmodel.estimate.serving.service_limits import IN_TIME
@@ -573,9 +464,9 @@ class ServingWorkload(_Usual):
 
         from costmodel.documents.schemas.serving import LOADS
         from costmodel.estimate.serving.serving_inputs import inputs_of
-        from costmodel.explore.compare.input_paths import leaves
+        from costmodel.explore.compare.input_paths import input_values
 
-        inputs, written = inputs_of(self.case), leaves(self.case)
+        inputs, written = inputs_of(self.case), input_values(self.case)
         named = [f"workload.{name}" for name in LOADS] + [f"{path}{end}" for path in _LENGTHS for end in ("", ".mean")]
         figures = {path: (float(written[path].value), written[path].text) for path in named if path in written}
         for path, size in (("stack.budget", inputs.budget), ("stack.sequences", inputs.sequences)):
@@ -593,17 +484,16 @@ class ServingWorkload(_Usual):
 
 
 @record
-class RlWorkload(_Usual):
+class RlWorkload(Workload):
     """An RL scenario; its variants share optimizer steps that are evaluated already."""
 
     case: RlCase
     steps: TrainerSteps
     columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["rl"]
-    usual: ClassVar[str] = "iteration_time"
-    watched: ClassVar[tuple[str, ...]] = ("iteration_time", "memory_peak", "iteration_cost")
-    shown: ClassVar[tuple[str, ...]] = ("iteration_time", "generation", "tail", "update_time", "memory_peak")
+    usual_result: ClassVar[str] = "iteration_time"
+    watched_results: ClassVar[tuple[str, ...]] = ("iteration_time", "memory_peak", "iteration_cost")
+    shown_results: ClassVar[tuple[str, ...]] = ("iteration_time", "generation", "tail", "update_time", "memory_peak")
     chance: ClassVar[str] = "fit_chance"
-    aim: ClassVar[str] = "to fit"
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
@@ -612,6 +502,14 @@ class RlWorkload(_Usual):
 
         return REFUSALS
 
+    def smallest_plans(
+        self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
+    ) -> SmallestPlans:
+        """The smallest plans over numbers of nodes."""
+        from costmodel.explore.purchase.smallest_size import smallest_size
+
+        return smallest_size(self, safe, most, full=full, known=known)
+
     @property
     def measured_runs(self) -> float:
         """The number of published iterations on this accelerator."""
@@ -619,17 +517,17 @@ class RlWorkload(_Usual):
 
         return float(published_iterations()[self.case.accelerator.name])
 
-    def of(self, case: LoadedScenario) -> RlWorkload:
+    def for_case(self, case: LoadedScenario) -> RlWorkload:
         """The workload of another RL scenario."""
         from costmodel.documents.reader.rl_scenario import reinforced
 
         return replace(self, case=reinforced(case))
 
-    def planned(self) -> RlWorkload:
+    def with_plan(self) -> RlWorkload:
         """The workload with its best plan, where it has none."""
-        from costmodel.explore.rl import planned
+        from costmodel.explore.rl import with_own_or_best_plan
 
-        return replace(self, case=planned(self.case))
+        return replace(self, case=with_own_or_best_plan(self.case))
 
     def by_search(self, paths: Sequence[str], *, best: bool, alone: bool = False) -> bool:
         """Whether variants have the best plan of a search: if asked for, or if no plan and no path states one."""
@@ -654,39 +552,33 @@ class RlWorkload(_Usual):
         rows: Sequence[float | None] = [None] * len(variants)
         if self.case.scenario.plan is not None and not _with_bands(self, [result]):
             rows = results_in_rows(self.case, variants, result, lambda case: case, row_results)
-        return _each_result(self, variants, result, rows)
+        return self._fill_results(variants, result, rows)
 
-    def kept(self, answer: PlanAnswer) -> KeptAnswer:
+    def summary(self, answer: PlanAnswer) -> AnswerSummary:
         """The answer reduced to its results and both plans."""
-        from costmodel.estimate.rl.predict_rl import RlAnswer
+        return rl_summary(_rl_answer(answer))
 
-        assert isinstance(answer, RlAnswer)
-        return rl_kept(answer)
-
-    def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
+    def failure_kind(self, code: str) -> Literal["fits", "valid", "load"] | None:
         """The failure that a code means: the plan does not fit."""
         return "fits" if code == "M001" else None
 
     def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
         """The degrees of both plans."""
-        from costmodel.estimate.rl.predict_rl import RlAnswer
-
-        assert isinstance(answer, RlAnswer)
-        return rl_degrees(answer)
+        return rl_degrees(_rl_answer(answer))
 
     def side(self, name: str, rank: int | None, *, changed: bool) -> Side:
         """The answer about its plan, or about its best one."""
-        from costmodel.explore.rl import side
+        from costmodel.explore.rl import rl_side
 
-        return side(name, self.case, rank)
+        return rl_side(name, self.case, rank)
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """The sizes by number of accelerators."""
         from costmodel.documents.schemas.rl import PHASES
-        from costmodel.explore.purchase.smallest_size import RankGrowth, RankSizes, ranks_of
-        from costmodel.explore.rl import settings_on
+        from costmodel.explore.purchase.smallest_size import RankGrowth, RankSizes, rank_counts
+        from costmodel.explore.rl import settings_for_ranks
 
-        _without("reinforcement learning", {"--rate": bool(rate)}, "--ranks 64..512")
+        _refuse_options("reinforcement learning", {"--rate": bool(rate)}, "--ranks 64..512")
         growth = RankGrowth(
             strong="the same iteration on all sizes",
             weak="prompts grow with the accelerators",
@@ -697,27 +589,23 @@ class RlWorkload(_Usual):
             time="iteration_time",
             terms=tuple(PHASES),
             each=lambda costs, size: costs["answers_per_s"] / size,
-            settings=lambda ranks: settings_on(self.case, ranks, weak=weak),
+            settings=lambda ranks: settings_for_ranks(self.case, ranks, weak=weak),
         )
-        return RankSizes(self, tuple(ranks_of(ranks)), growth, weak, best)
+        return RankSizes(self, tuple(rank_counts(ranks)), growth, weak, best)
 
     def explain(self, answer: PlanAnswer, *quantities: str) -> list[ExplainedFigure]:
         """The trees of figures of one evaluation."""
-        from costmodel.estimate.rl.predict_rl import RlAnswer
         from costmodel.explore.rl import explain
 
-        assert isinstance(answer, RlAnswer)
-        return explain(answer, *quantities)
+        return explain(_rl_answer(answer), *quantities)
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """The neighbours of both plans, and of how they share the accelerators."""
-        from costmodel.estimate.rl.predict_rl import RlAnswer
-        from costmodel.explore.vary.neighbours import of_learning
+        from costmodel.explore.vary.neighbours import rl_neighbours
 
-        assert isinstance(answer, RlAnswer)
-        return of_learning(answer)
+        return rl_neighbours(_rl_answer(answer))
 
-    def missing(self, result: str) -> str:
+    def missing_input(self, result: str) -> str:
         """What to set for an unknown result: a run, a number of iterations, or a price."""
         if self.case.scenario.workload.iterations is None and result in RUN_RESULTS and result in RL_RESULTS:
             return "set workload.iterations, e.g. 1000"
@@ -732,33 +620,24 @@ def _with_bands(workload: Workload, results: Collection[str]) -> bool:
     return not results or any(name == workload.chance or name.endswith(("_low", "_high")) for name in looked_at)
 
 
-def _each_result(
-    workload: Workload, variants: Sequence[Variant], result: str, rows: Sequence[float | None]
-) -> Iterator[float | None]:
-    """A result in each variant; one without a result in `rows` is evaluated by itself."""
-    for variant, found in zip(variants, rows, strict=True):
-        yield _result_of(workload, variant, result) if found is None else found
-
-
-def _result_of(workload: Workload, variant: Variant, result: str) -> float | None:
-    """A result of the plan in a variant of the scenario; None where there is no answer."""
-    try:
-        return float(workload.of(variant.case).answer([result]).costs[result])
-    except (ValidationError, CostModelError):
-        return None
-
-
-def _trained(answer: PlanAnswer) -> Answer:
+def _training_answer(answer: PlanAnswer) -> Answer:
     from costmodel.estimate.training_answer.predict_training import Answer
 
     assert isinstance(answer, Answer)
     return answer
 
 
-def _served(answer: PlanAnswer) -> ServingAnswer:
+def _serving_answer(answer: PlanAnswer) -> ServingAnswer:
     from costmodel.estimate.serving.predict_serving import ServingAnswer
 
     assert isinstance(answer, ServingAnswer)
+    return answer
+
+
+def _rl_answer(answer: PlanAnswer) -> RlAnswer:
+    from costmodel.estimate.rl.predict_rl import RlAnswer
+
+    assert isinstance(answer, RlAnswer)
     return answer
 
 
@@ -766,8 +645,8 @@ def _missing_price(case: LoadedScenario, result: str) -> str:
     return "set assume.price, e.g. 2.50 USD/GPU/h" if is_money(result) and not price_of(case).known else ""
 
 
-def _without(kind: str, given: Mapping[str, bool], instead: str) -> None:
-    """A fault for options that scale a workload of another kind."""
+def _refuse_options(kind: str, given: Mapping[str, bool], instead: str) -> None:
+    """Raises a fault for options that scale a workload of another kind."""
     names = [name for name, value in given.items() if value]
     if names:
         raise fail("C030", f"scale of {kind} has no {', '.join(names)}", None, instead)
@@ -794,5 +673,5 @@ _OF: dict[str, Callable[[LoadedScenario], Workload]] = {
 
 
 def workload_of(case: LoadedScenario) -> Workload:
-    """A scenario as questions see it; only the modules of its own workload are imported."""
+    """The workload of a scenario; imports only the modules of that workload."""
     return _OF[case.kind](case)

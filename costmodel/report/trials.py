@@ -163,7 +163,7 @@ def trial_verdict(workload: Workload, trial: Trial) -> str:
     if parts:
         return ", ".join(parts)
     chance = trial.costs.get(workload.chance, math.nan)
-    return f"at risk: {chance_words(chance)} {workload.aim}" if chance < SAFE else trial.kept.verdict
+    return f"at risk: {chance_words(chance)} {workload.chance_event}" if chance < SAFE else trial.kept.verdict
 
 
 def missed_lines(workload: Workload, trials: Sequence[Trial]) -> list[Line]:
@@ -235,7 +235,7 @@ def held_fields(
 
     remarked: the codes of the remarks on each trial. best: whether each trial is the best of a search
     """
-    held, conflicts = workload.held(varied) if best else ({}, ())
+    held, conflicts = workload.fixed_plan_keys(varied) if best else ({}, ())
     return {"held": dict(held), "notes": [*conflict_fields(conflicts), *remark_fields(remarked)]}
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.estimate.shared.results import Limit
-    from costmodel.explore.vary.scale import Scaled, ScaledSize
+    from costmodel.explore.vary.scale import ScaledSize, ScalingResult
 
 
 MONTHLY = "a month of 730 h"  # what the cost of a job without an end is of
@@ -70,9 +70,9 @@ class WorkloadWords:
     job: str = "the whole job"  # what that rent is of
     speed: Callable[[LoadedScenario, Mapping[str, float]], Sentence] = lambda case, costs: []  # that a buyer gets
     load: Callable[[LoadedScenario], str] = lambda case: ""  # what is asked of a service
-    unsized: Callable[[Scaled], list[Line]] = lambda found: []  # what of its plan cannot stay from size to size
-    sized: Callable[[Scaled], list[Line]] = lambda found: []  # what there is to state of all sizes
-    cautions: Callable[[Scaled], list[str]] = lambda found: []
+    unsized: Callable[[ScalingResult], list[Line]] = lambda found: []  # what of its plan cannot stay from size to size
+    sized: Callable[[ScalingResult], list[Line]] = lambda found: []  # what there is to state of all sizes
+    cautions: Callable[[ScalingResult], list[str]] = lambda found: []
     more: Callable[[ScaledSize], dict[str, Any]] = lambda row: {}  # of a size, as plain values
 
 
@@ -125,7 +125,7 @@ def plan_head(workload: Workload, answer: PlanAnswer, *, priced: bool = False) -
 
 def plan_fields(workload: Workload, answer: PlanAnswer) -> dict[str, Any]:
     """The fields that identify the scenario and the plan of an answer."""
-    return {**subject_fields(workload), "plan": dict(workload.kept(answer).keys)}
+    return {**subject_fields(workload), "plan": dict(workload.summary(answer).keys)}
 
 
 def varied_head(workload: Workload, varied: Sequence[str], *, priced: bool = False) -> list[Line]:
@@ -143,7 +143,7 @@ def subject_fields(workload: Workload, varied: Sequence[str] = ()) -> dict[str, 
 
 def fixed_key_lines(workload: Workload, varied: Sequence[str]) -> list[Line]:
     """Lines on keys that a search fixes because of --set, and on conflicts of the plan with the search."""
-    keys, conflicts = workload.held(varied)
+    keys, conflicts = workload.fixed_plan_keys(varied)
     words = " · ".join(f"{key} {value_text(value)}" for key, value in keys.items())
     held = [styled(f"fixed by --set: {words}", HEAD)] if keys else []
     return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in conflicts)]
@@ -161,7 +161,7 @@ def _training_words() -> WorkloadWords:
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.answer_facts import facts_of
     from costmodel.estimate.training_answer.predict_training import Answer
-    from costmodel.explore.answer_summaries import brief_words
+    from costmodel.explore.answer_summaries import brief_plan_text
     from costmodel.explore.explain.effects import ExplainedAnswer
     from costmodel.report.terminal import plan_lines
     from costmodel.report.terminal.formatting import TIME_TERMS, result
@@ -187,7 +187,7 @@ def _training_words() -> WorkloadWords:
     return WorkloadWords(
         result,
         subject,
-        lambda answer: brief_words(of(answer).evaluation.block),
+        lambda answer: brief_plan_text(of(answer).evaluation.block),
         lambda answer, code: plan_lines.reason_against(of(answer), code),
         lambda name, value, digits: result(name, value, digits=digits),
         lambda answer, priced: plan_lines.plan_head_lines(of(answer)),
@@ -216,7 +216,7 @@ def _per_day(rate: float) -> str:
     return significant(rate * 86400 / 1e9)
 
 
-def _ignored_dp_warning(sizes_found: Scaled) -> list[Line]:
+def _ignored_dp_warning(sizes_found: ScalingResult) -> list[Line]:
     """A warning that the plan's dp is ignored, since it follows from the ranks."""
     from costmodel.documents.reader.resolved_scenario import training
 
@@ -226,7 +226,7 @@ def _ignored_dp_warning(sizes_found: Scaled) -> list[Line]:
     return [styled(f"dp follows from the ranks; the {plan.dp:.0f} of the plan is left out", WARN)]
 
 
-def _loss_cautions(sizes_found: Scaled) -> list[str]:
+def _loss_cautions(sizes_found: ScalingResult) -> list[str]:
     """Cautions about a time to a loss, if a published fit gives the critical batch."""
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.shared.critical_batch import FITS_APART, is_fitted, other_meaning
@@ -238,7 +238,7 @@ def _loss_cautions(sizes_found: Scaled) -> list[str]:
     return [spread, *(f"{words[0].upper()}{words[1:]}." for words in other_meaning(workload))]
 
 
-def _diminishing_sentence(sizes_found: Scaled) -> list[str]:
+def _diminishing_sentence(sizes_found: ScalingResult) -> list[str]:
     """A sentence on the size from which a doubling saves less than a quarter of the time to a loss."""
     known = [row for row in sizes_found.rows if not math.isnan(row.to_loss)]
     if len(known) < 2:
@@ -261,7 +261,7 @@ _OF_SERVING = ComparisonColumns(
 )  # fmt: skip
 
 
-def _lines_below_sizes(sizes: Scaled) -> list[Line]:
+def _lines_below_sizes(sizes: ScalingResult) -> list[Line]:
     from costmodel.report.terminal.serving_sizes import lines_below_sizes
 
     return lines_below_sizes(sizes)
@@ -364,7 +364,7 @@ def _rl_words() -> WorkloadWords:
     """How answers word reinforcement learning: its results, its plans, and reasons against them."""
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import RlAnswer
-    from costmodel.explore.answer_summaries import both_words
+    from costmodel.explore.answer_summaries import rl_plan_text
     from costmodel.report.terminal.head import job_lines
     from costmodel.report.terminal.rl_estimate import (
         NAMES,
@@ -389,7 +389,7 @@ def _rl_words() -> WorkloadWords:
     return WorkloadWords(
         result,
         subject,
-        lambda answer: both_words(of(answer)),
+        lambda answer: rl_plan_text(of(answer)),
         lambda answer, code: reason(of(answer), code),
         result,
         lambda answer, priced: rl_head_lines(of(answer).inputs.case, of(answer), price=priced),

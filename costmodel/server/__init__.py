@@ -1,1 +1,1 @@
-"""A process that stays: questions over HTTP, a page with pickers, and tools of the Model Context Protocol."""
+"""The server: questions over HTTP, a page with pickers, and tools of the Model Context Protocol."""

@@ -1,4 +1,4 @@
-"""open and mcp: processes that stay and answer."""
+"""The commands open and mcp, which run a server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Annotated
 
 import typer
 
-from costmodel.commands.output import printed
-from costmodel.commands.shared import flowing, stated
+from costmodel.commands.output import print_lines
+from costmodel.commands.shared import help_paragraph, optional_argument
 from costmodel.ground.errors import Place, fail, install_command
 
 FolderArgument = Annotated[
     Path | None,
-    stated(
+    optional_argument(
         metavar="[FOLDER]", help="Folder with documents of your own: hardware/, scenarios/; default: only shipped ones"
     ),
 ]
@@ -53,20 +53,20 @@ def open_page(
     Next: costmodel search --model llama-3.1-8b --gpu h100 --gpus 64
     """
     own = _existing_folder(folder)
-    _missing_packages("starlette>=1", "uvicorn>=0.30")
+    _check_packages("starlette>=1", "uvicorn>=0.30")
     if not (is_loopback(host) or name):
         sentence = f"others reach {host} by a name, and none is given"
         raise fail("C024", sentence, Place("command line"), "add --name planner.example.org, as browsers call it")
-    opened = listening(host, port)
-    from costmodel.server.workers import Limits, Workers, warmed
+    opened = listening_socket(host, port)
+    from costmodel.server.workers import Limits, Workers, warm_context
 
-    warmed()  # while the rest is imported
+    warm_context()  # while the rest is imported
     import uvicorn
 
     from costmodel.server.http import application
 
     shown = f"[{host}]" if ":" in host else host
-    printed(f"http://{shown}:{opened.getsockname()[1]}  (Ctrl-C ends it)\n")
+    print_lines(f"http://{shown}:{opened.getsockname()[1]}  (Ctrl-C ends it)\n")
     app = application(Workers(own, Limits()), name or ())
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=5)
     uvicorn.Server(config).run([opened])
@@ -86,12 +86,12 @@ def mcp(folder: FolderArgument = None) -> None:
     Next: costmodel search --model llama-3.1-8b --gpu h100 --gpus 64
     """
     own = _existing_folder(folder)
-    _missing_packages("mcp>=2")
+    _check_packages("mcp>=2")
     import asyncio
 
-    from costmodel.server.workers import Limits, Workers, warmed
+    from costmodel.server.workers import Limits, Workers, warm_context
 
-    warmed()
+    warm_context()
     from costmodel.server.mcp_server import serve
 
     workers = Workers(own, Limits(seconds=60))
@@ -102,7 +102,7 @@ def mcp(folder: FolderArgument = None) -> None:
 
 
 for _command in (open_page, mcp):
-    _command.__doc__ = flowing(_command)
+    _command.__doc__ = help_paragraph(_command)
 
 
 def is_loopback(host: str) -> bool:
@@ -117,7 +117,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _existing_folder(folder: Path | None) -> Path | None:
-    """The absolute path of the folder; a fault if it does not exist."""
+    """The absolute path of a folder; raises a fault if it does not exist."""
     if folder is not None and not folder.is_dir():
         raise fail(
             "C024", f"there is no folder {folder}", Place(str(folder)), "name one that holds scenarios/ or hardware/"
@@ -125,8 +125,8 @@ def _existing_folder(folder: Path | None) -> Path | None:
     return None if folder is None else folder.resolve()
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A listening socket; a fault if the address is not available."""
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A listening socket; raises a fault if the address is not available."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=512)
@@ -137,8 +137,8 @@ def listening(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _missing_packages(*packages: str) -> None:
-    """A fault for packages that are not installed."""
+def _check_packages(*packages: str) -> None:
+    """Raises a fault for packages that are not installed."""
     missing = [package for package in packages if find_spec(package.partition(">")[0]) is None]
     if missing:
         what = " and ".join(each.partition(">")[0] for each in missing)

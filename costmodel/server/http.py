@@ -1,6 +1,6 @@
-"""Questions over HTTP: POST /v2/QUESTION with the keys of the question as JSON gives the answer of `--json`.
+"""Questions over HTTP: POST /v2/QUESTION with JSON keys gives the answer of `--json`.
 
-Nothing here works out an answer: the bytes of a request go to a process, and what that makes of them comes back.
+This process only passes requests to worker processes and returns their replies.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from costmodel.ground.errors import CostModelError, Place, fail
-from costmodel.server.request import MEDIA, Answered, Job, refused
-from costmodel.server.workers import Busy, Overrun, Workers
+from costmodel.server.request import MEDIA, Answered, Job, faults_answer
+from costmodel.server.workers import LimitExceeded, TooManyRequests, Workers
 
 RETRY = "1"  # seconds
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -41,31 +41,31 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def application(workers: Workers, names: Collection[str] = ()) -> App:
-    """The web application for requests to this host, by one of its names or by LOCAL_NAMES."""
+    """The web application; it accepts requests only to LOCAL_NAMES and `names`."""
 
     async def asked(request: Request) -> Response:
-        media, name = _media(request.headers.get("accept", "")), request.path_params["question"]
-        _only_json(request.headers)
+        media, name = _media_type(request.headers.get("accept", "")), request.path_params["question"]
+        _check_json_type(request.headers)
         body = await _body(request, workers.limits.body)
-        return await _worked_out(Job("costmodel.server.request", "answered", (name, body, media)))
+        return await _worked_out(Job("costmodel.server.request", "answer_request", (name, body, media)))
 
     async def described(request: Request) -> Response:
-        return await _worked_out(Job("costmodel.server.mcp_server", "openapi"))
+        return await _worked_out(Job("costmodel.server.mcp_server", "openapi_answer"))
 
     async def _worked_out(job: Job) -> Response:
-        return response(await outcome(workers, job))
+        return response(await run_job(workers, job))
 
     async def shown(request: Request) -> Response:
-        _only_json(request.headers)
+        _check_json_type(request.headers)
         body = await _body(request, workers.limits.body)
         whole, name = "whole" in request.query_params, request.path_params["question"]
-        return await _worked_out(Job("costmodel.server.page", "shown", (name, body, whole)))
+        return await _worked_out(Job("costmodel.server.page", "answer_for_page", (name, body, whole)))
 
     async def offered(request: Request) -> Response:
-        return await _worked_out(Job("costmodel.server.page", "offered"))
+        return await _worked_out(Job("costmodel.server.page", "picker_choices"))
 
     async def front(request: Request) -> Response:
-        text, policy = around()
+        text, policy = picker_page()
         return Response(text, 200, {**_HEADERS, "Content-Security-Policy": policy}, "text/html")
 
     @contextlib.asynccontextmanager
@@ -81,13 +81,17 @@ def application(workers: Workers, names: Collection[str] = ()) -> App:
         Route("/v2/{question}", asked, methods=["POST"]),
         Route("/openapi.json", described, methods=["GET"]),
     ]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={
-        CostModelError: _fault, HTTPException: _http_fault, ClientDisconnect: _gone})  # fmt: skip
-    return only_for(app, {*LOCAL_NAMES, *(name.lower() for name in names)})
+    handlers: Any = {
+        CostModelError: _fault_response,
+        HTTPException: _http_error_response,
+        ClientDisconnect: _gone_response,
+    }
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    return restrict_hosts(app, {*LOCAL_NAMES, *(name.lower() for name in names)})
 
 
 @functools.cache
-def around() -> tuple[str, str]:
+def picker_page() -> tuple[str, str]:
     """The page with pickers, and its security policy, which allows only costmodel's scripts by their hashes."""
     rooms = (resources.files(room) / "templates" for room in ("costmodel.server", "costmodel.report.page"))
     own, of_answers = rooms
@@ -102,16 +106,16 @@ def _script_hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-async def outcome(workers: Workers, job: Job) -> Answered:
-    """The reply of a worker process to a job, or the fault if there is none."""
+async def run_job(workers: Workers, job: Job) -> Answered:
+    """The reply of a worker process to a job, or a fault if there is none."""
     try:
         found: Answered = await workers.ask(job)
-    except Busy:
-        return refused(fail("H004", "too many requests wait", None, f"ask again after {RETRY} s"), 503)
-    except Overrun:
+    except TooManyRequests:
+        return faults_answer(fail("H004", "too many requests wait", None, f"ask again after {RETRY} s"), 503)
+    except LimitExceeded:
         most = workers.limits.seconds
         sentence = f"the answer took longer than {most:g} s, or more memory than it may have, and was ended"
-        return refused(fail("H003", sentence, None, "ask for less, or use the command line"), 504)
+        return faults_answer(fail("H003", sentence, None, "ask for less, or use the command line"), 504)
     return found
 
 
@@ -124,19 +128,19 @@ def response(answered: Answered) -> Response:
     )
 
 
-def only_for(app: App, names: Collection[str]) -> App:
-    """Refuses requests to other host names and from pages of other sites."""
+def restrict_hosts(app: App, names: Collection[str]) -> App:
+    """Wraps an application so that it refuses other host names and pages of other sites."""
 
     async def checked(scope: Any, receive: Any, send: Any) -> None:
         """Answers 421 to a request for another host or from another site; else passes it on."""
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             host, origin = headers.get("host", ""), headers.get("origin")
-            wrong = _name(host) not in names
+            wrong = _host_name(host) not in names
             if wrong or (origin is not None and origin.partition("://")[2] != host):
                 sentence = f"this is not the host '{host[:60]}'" if wrong else "another site asks"
                 hint = "costmodel open --name NAME allows another name" if wrong else "ask from the page of this host"
-                await response(refused(fail("H001", sentence, Place("Host" if wrong else "Origin"), hint), 421))(
+                await response(faults_answer(fail("H001", sentence, Place("Host" if wrong else "Origin"), hint), 421))(
                     scope, receive, send
                 )
                 return
@@ -145,18 +149,18 @@ def only_for(app: App, names: Collection[str]) -> App:
     return checked
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     """The name in a header: without the port, and without the brackets of IPv6.
 
-    >>> _name("localhost:8000"), _name("[::1]:8000"), _name("[::1]")
+    >>> _host_name("localhost:8000"), _host_name("[::1]:8000"), _host_name("[::1]")
     ('localhost', '::1', '::1')
     """
     name = host.partition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
     return name.lower()
 
 
-def _media(accepted: str) -> str:
-    """The first media type that is accepted and that an answer has; JSON where any is."""
+def _media_type(accepted: str) -> str:
+    """The first accepted media type that an answer can have; JSON if any is accepted."""
     wanted = [part.partition(";")[0].strip().lower() for part in accepted.split(",") if part.strip()]
     if not wanted or {"*/*", "application/*"}.intersection(wanted[:1]):
         return "application/json"
@@ -168,15 +172,15 @@ def _media(accepted: str) -> str:
     raise fail("H001", f"no answer is {wanted[0][:60]}", Place("Accept"), f"take {', '.join(MEDIA)}")
 
 
-def _only_json(headers: Mapping[str, str]) -> None:
-    """A fault for another type of body, which forms of other sites can send without asking first."""
+def _check_json_type(headers: Mapping[str, str]) -> None:
+    """Raises a fault for a body that is not JSON, which a form of another site could send unasked."""
     stated = headers.get("content-type", "").partition(";")[0].strip().lower()
     if stated != "application/json":
         raise HTTPException(415, f"the body is '{stated[:60]}'")
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """The body of a request within its limits of size and time."""
+    """The body of a request; raises a fault beyond its limits of size and time."""
     if int(request.headers.get("content-length") or 0) > most:
         raise HTTPException(413, f"the body has more than {most:,} bytes")
     data = bytearray()
@@ -200,18 +204,18 @@ _HINTS = {
 }
 
 
-async def _fault(request: Request, error: Exception) -> Response:
+async def _fault_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, CostModelError)
-    return response(refused(error, 406 if request.headers.get("accept") else 400))
+    return response(faults_answer(error, 406 if request.headers.get("accept") else 400))
 
 
-async def _http_fault(request: Request, error: Exception) -> Response:
-    """An error of HTTP in the form of all faults."""
+async def _http_error_response(request: Request, error: Exception) -> Response:
+    """An HTTP error in the form of all faults."""
     assert isinstance(error, HTTPException)
     code = "H003" if error.status_code in (408, 413) else "H001"
     found = fail(code, str(error.detail), Place(request.url.path[:200]), _HINTS.get(error.status_code, ""))
-    return response(refused(found, error.status_code))
+    return response(faults_answer(found, error.status_code))
 
 
-async def _gone(request: Request, error: Exception) -> Response:
+async def _gone_response(request: Request, error: Exception) -> Response:
     return Response(status_code=400)

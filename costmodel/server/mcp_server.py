@@ -1,4 +1,4 @@
-"""Tools of the Model Context Protocol, of the questions that agents ask: small answers, with the command for more."""
+"""The server of the Model Context Protocol: questions as tools for agents, with short answers; and the OpenAPI text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 import costmodel
 from costmodel.commands.command_table import QUESTIONS
 from costmodel.server.request import MEDIA, TEXTS, Answered, Job, Option, options_of, questions
-from costmodel.server.workers import Busy, Overrun, Workers
+from costmodel.server.workers import LimitExceeded, TooManyRequests, Workers
 
 # The description of the questions for programs: OpenAPI 3.1, from the options of the commands.
 
@@ -62,14 +62,14 @@ _STATUS = {
 }
 
 
-def openapi() -> Answered:
-    """The description as an answer."""
-    return Answered(200, "application/json", json.dumps(description(), ensure_ascii=False).encode())
+def openapi_answer() -> Answered:
+    """The OpenAPI description as the answer to a request."""
+    return Answered(200, "application/json", json.dumps(openapi_description(), ensure_ascii=False).encode())
 
 
 @functools.cache
-def description() -> dict[str, Any]:
-    """A path for each question, with a property for each of its keys."""
+def openapi_description() -> dict[str, Any]:
+    """The OpenAPI description: a path for each question, with a property for each of its keys."""
     return {
         "openapi": "3.1.0",
         "info": {"title": "costmodel", "version": costmodel.__version__},
@@ -106,7 +106,7 @@ def _openapi_operation(name: str) -> dict[str, Any]:
 
 
 def schema_of(option: Option) -> dict[str, Any]:
-    """The JSON Schema of a key, with its help."""
+    """The JSON Schema of a question's key, with its help."""
     if option.name in ("scenario", "before", "after"):
         return dict(_SCENARIO)
     if option.name == "settings":
@@ -133,7 +133,7 @@ INSTRUCTIONS = (
 
 
 def tools() -> list[Tool]:
-    """The tools, each with the keys of its question."""
+    """The tools for agents, each with the keys of its question."""
     return [_mcp_tool(name) for name in TOOLS]
 
 
@@ -148,7 +148,7 @@ def _mcp_tool(name: str) -> Tool:
 
 
 def server(workers: Workers) -> Server[Any]:
-    """The MCP server, whose answers worker processes compute."""
+    """The MCP server; worker processes compute its answers."""
 
     async def list_tools(_context: Any, _params: Any) -> ListToolsResult:
         return ListToolsResult(tools=tools())
@@ -161,9 +161,9 @@ def server(workers: Workers) -> Server[Any]:
             return _tool_result(f"there is no tool '{params.name[:60]}'; take {', '.join(TOOLS)}", wrong=True)
         try:
             response = await workers.ask(
-                Job("costmodel.server.request", "in_short", (params.name, keys, whole, _MOST_LINES))
+                Job("costmodel.server.request", "short_answer", (params.name, keys, whole, _MOST_LINES))
             )
-        except (Busy, Overrun):
+        except (TooManyRequests, LimitExceeded):
             return _tool_result("the answer took too long or too many wait; ask for less", wrong=True)
         return _tool_result(response.body.decode(), wrong=response.status != 200)
 
@@ -176,7 +176,7 @@ def _tool_result(text: str, *, wrong: bool) -> CallToolResult:
 
 
 async def serve(workers: Workers) -> None:
-    """Answer on standard input and output until these end."""
+    """Serves on standard input and output until they end."""
     workers.begin()
     mcp = server(workers)
     async with stdio_server() as (reading, writing):

@@ -1,6 +1,6 @@
-"""The page with pickers: what they offer, and answers with the command line and the YAML that give the same.
+"""The page with pickers of `costmodel open`: its choices, and answers with command line and YAML.
 
-The answer is the page of `--format html`; the page around it only asks and shows.
+The answer is the page of `--format html`; the surrounding page only asks and shows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from costmodel.explore.workload_flags import FLAGS
 from costmodel.ground.errors import CostModelError
 from costmodel.report.page.trace import without_traces
 from costmodel.report.terminal.head import case_title
-from costmodel.server.request import SCENARIO_FILE, Answered, Asked, guarded, options_of, parsed
+from costmodel.server.request import SCENARIO_FILE, Answered, Asked, answer_or_faults, options_of, parsed_request
 
 _SHOWN = ("buy", "search", "estimate", "scale", "run", "sensitivity")  # memory, comm and pipeline have estimate's page
 _WITHOUT = {"scale": ("gpus",)}  # flags that a question does not need
@@ -33,26 +33,26 @@ _CHOICES = {"rl": get_args(Algorithm), "dtype": get_args(Precision)}
 _KIND = re.compile(r"^workload:.*?^ +kind: *(\w+)", re.MULTILINE | re.DOTALL)
 
 
-def shown(question: str, body: bytes, whole: bool) -> Answered:
-    """An answer as JSON: its page, command line, and scenario in YAML; works: whether the answer is yes.
+def answer_for_page(question: str, body: bytes, whole: bool) -> Answered:
+    """An answer as JSON: its page, command line, and scenario in YAML.
 
-    whole: include the equations behind figures, and figures of other plans, which take more time
+    whole: include equations and figures of other plans, which take more time
     """
 
     def answer() -> Answered:
         """The page of the answer, with its command and the scenario as YAML."""
-        asked = parsed(question, body)
+        asked = parsed_request(question, body)
         with only_texts(asked.texts), contextlib.nullcontext() if whole else without_traces():
             result = asked.answer()
             found = {"html": result.form("html"), "command": asked.command, "works": result.works,
-                     "yaml": _yaml(asked, result)}  # fmt: skip
+                     "yaml": _scenario_yaml(asked, result)}  # fmt: skip
         return Answered(200, "application/json", json.dumps(found, ensure_ascii=False).encode(), result.works)
 
-    return guarded(answer)
+    return answer_or_faults(answer)
 
 
-def _yaml(asked: Asked, result: library.Result) -> str:
-    """The scenario of a question as YAML, with the plan that the answer found, if any."""
+def _scenario_yaml(asked: Asked, result: library.Result) -> str:
+    """The scenario of a question as YAML, with the plan that the answer found."""
     inputs = getattr(result.reply.found, "inputs", None)
     try:
         case = library.scenario_asked(asked.name, asked.options, planned=False) if inputs is None else inputs.case
@@ -61,11 +61,11 @@ def _yaml(asked: Asked, result: library.Result) -> str:
     return scenario_text(case, Path(SCENARIO_FILE), case_title(case))
 
 
-def offered() -> Answered:
+def picker_choices() -> Answered:
     """The choices of the pickers: questions, models, accelerators, software, scenarios, and flags by workload."""
     options = options_of("search")
     body = {
-        "questions": {name: _question(name) for name in _SHOWN},
+        "questions": {name: _question_entry(name) for name in _SHOWN},
         "models": names("model"),
         "gpus": by_maker("accelerator"),
         "scenarios": {name: {"title": title_of("scenario", name), "kind": _kind_of(name)}
@@ -79,13 +79,13 @@ def offered() -> Answered:
 
 
 def _kind_of(scenario: str) -> str:
-    """The workload of a scenario, read without checking the other keys."""
+    """The workload of a scenario, read without checking its other keys."""
     match = _KIND.search(file_text(str(find("scenario", scenario))))
     return match[1] if match else "training"
 
 
-def _question(name: str) -> dict[str, Any]:
-    """A question for the pickers: its title, its own keys, yes-or-no keys, and flags with another meaning."""
+def _question_entry(name: str) -> dict[str, Any]:
+    """A question for the pickers: its title, its keys, which are yes or no, and flags with another meaning."""
     options, usual = options_of(name), options_of("search")
     own = {kind: flags.own[name] for kind, flags in FLAGS.items() if name in flags.own}
     words = inspect.getdoc(QUESTIONS[name].load()) or ""

@@ -1,6 +1,6 @@
-"""A question as a request states it: which there are, what each takes, its command line, and its answer.
+"""Requests to the server: the questions and their keys, the equivalent command line, and the answer.
 
-All of it follows from the table of commands: a key of a request is an option of the library's function of that command.
+A key of a request is an option of the library function of that command; all follow from the table of commands.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typer.models import ArgumentInfo
 
 from costmodel import library
 from costmodel.commands.command_table import QUESTIONS
-from costmodel.commands.environment_errors import surroundings
+from costmodel.commands.environment_errors import environment_fault
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import only_texts
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, WrongCall, fail
@@ -50,14 +50,14 @@ class Answered:
 
 @record
 class Job:
-    """A call that a process makes: the module, its function and the arguments."""
+    """A function call for a worker process: module, function and arguments."""
 
     module: str
     function: str
     arguments: tuple[Any, ...] = ()
 
     def done(self) -> Any:
-        """Call the function and return its result.
+        """Calls the function and returns its result.
 
         >>> Job("math", "hypot", (3, 4)).done()
         5.0
@@ -65,8 +65,8 @@ class Job:
         return getattr(import_module(self.module), self.function)(*self.arguments)
 
 
-def refused(error: CostModelError, status: int = 400) -> Answered:
-    """Faults as JSON: each with its code, its place, a sentence and the remedy."""
+def faults_answer(error: CostModelError, status: int = 400) -> Answered:
+    """Faults as a JSON reply: code, place, sentence and hint of each."""
     faults = [
         {
             "code": fault.code,
@@ -93,7 +93,7 @@ _REQUEST = Place("request")
 
 @record
 class Option:
-    """A key of a question: its type, its help, and its option on a command line."""
+    """A key of a question: its type, its help, and its command-line option."""
 
     name: str
     kind: Any
@@ -122,7 +122,7 @@ class Asked:
         """
         words = ["costmodel", self.name]
         for option in options_of(self.name).values():
-            words += _words(option, self.options.get(option.name, option.default))
+            words += _option_words(option, self.options.get(option.name, option.default))
         return shlex.join(words)
 
     def answer(self) -> library.Result:
@@ -131,13 +131,13 @@ class Asked:
 
 
 def questions() -> list[str]:
-    """Names of the commands that a request may run: all but those that measure or write files."""
+    """The commands that a request may run: all but those that measure or write files."""
     return [name for name in QUESTIONS if name not in NOT_OFFERED]
 
 
 @functools.cache
 def options_of(question: str) -> Mapping[str, Option]:
-    """The keys that a question takes, in the order of its command line."""
+    """The keys of a question, in the order of its command line."""
     function = library.function(library.NAMES.get(question, question))
     typed = inspect.signature(QUESTIONS[question].load()).parameters
     options: dict[str, Option] = {}
@@ -148,7 +148,7 @@ def options_of(question: str) -> Mapping[str, Option]:
         stated = next(iter(get_args(written.annotation)[1:]), None)
         if getattr(stated, "hidden", False):
             continue
-        first, *_ = *_flags(stated), f"--{name.replace('_', '-')}"
+        first, *_ = *_option_names(stated), f"--{name.replace('_', '-')}"
         flag = "" if isinstance(stated, ArgumentInfo) else first
         words, metavar = getattr(stated, "help", None) or "", getattr(stated, "metavar", None) or ""
         required = written.default is written.empty and name != "scenario"
@@ -156,14 +156,14 @@ def options_of(question: str) -> Mapping[str, Option]:
     return dict(sorted(options.items(), key=lambda item: item[1].flag in ("--set",)))
 
 
-def _flags(stated: Any) -> Iterator[str]:
+def _option_names(stated: Any) -> Iterator[str]:
     """The long names of an option; Typer stores the first as its default until it builds the command."""
     words = (getattr(stated, "default", None), *(getattr(stated, "param_decls", None) or ()))
     return (word for word in words if isinstance(word, str) and word.startswith("--"))
 
 
-def _words(option: Option, value: Any) -> Iterator[str]:
-    """An option and its value as words of a command line; empty for a default."""
+def _option_words(option: Option, value: Any) -> Iterator[str]:
+    """An option and its value as command-line words; empty for the default value."""
     if value == option.default or value is None:
         return
     if isinstance(value, Mapping):
@@ -178,16 +178,16 @@ def _words(option: Option, value: Any) -> Iterator[str]:
         yield from [option.flag, str(each)] if option.flag else [str(each)]
 
 
-def parsed(question: str, body: bytes) -> Asked:
+def parsed_request(question: str, body: bytes) -> Asked:
     """The question of a request.
 
     Raises:
-        CostModelError: there is no such question, or its text is not JSON with keys of it
+        CostModelError: there is no such question, or the body is not JSON with its keys
     """
     if question not in questions():
         raise unknown_question(question)
-    stated = _json(body)
-    texts = _texts(stated.pop(TEXTS, {}))
+    stated = _parsed_json(body)
+    texts = _request_texts(stated.pop(TEXTS, {}))
     known = options_of(question)
     faults = [_unknown_key(question, key, known) for key in stated if key not in known]
     faults += [
@@ -201,7 +201,7 @@ def parsed(question: str, body: bytes) -> Asked:
 
 
 def unknown_question(name: str) -> CostModelError:
-    """A fault for a question that does not exist, or that the server does not answer."""
+    """The fault for a question that does not exist or that the server does not answer."""
     if name in NOT_OFFERED:
         return fail("H001", f"{name} is not answered here: {NOT_OFFERED[name]}", _REQUEST, f"costmodel {name} --help")
     close = nearest(name, questions())
@@ -210,7 +210,7 @@ def unknown_question(name: str) -> CostModelError:
 
 
 def _unknown_key(question: str, key: str, known: Mapping[str, Option]) -> Fault:
-    """A fault for a key that a question does not take."""
+    """The fault for a key that a question does not have."""
     if key in LOCAL and key in inspect.signature(QUESTIONS[question].load()).parameters:
         return Fault("H001", f"'{key}' exists only on the command line", _REQUEST, f"costmodel {question} --help")
     flag = f"--{key.lstrip('-').replace('_', '-')}"
@@ -219,8 +219,8 @@ def _unknown_key(question: str, key: str, known: Mapping[str, Option]) -> Fault:
     return Fault("H001", f"{question} has no key '{key[:60]}'", _REQUEST, hint)
 
 
-def _json(body: bytes) -> dict[str, Any]:
-    """The keys of a request; a fault for text that is not one JSON object, or that states a key twice."""
+def _parsed_json(body: bytes) -> dict[str, Any]:
+    """The keys of a request; raises a fault for text that is not one JSON object, or with a repeated key."""
     try:
         tree = json.loads(body or b"{}", object_pairs_hook=_refuse_repeated_keys, parse_constant=_no_number)
     except RecursionError:
@@ -245,8 +245,8 @@ def _no_number(word: str) -> None:
     raise ValueError(f"{word} is no number of JSON")
 
 
-def _texts(stated: Any) -> dict[str, str]:
-    """The texts of a request, by the file names that they stand for."""
+def _request_texts(stated: Any) -> dict[str, str]:
+    """The texts of a request, by the file names that they replace."""
     if not isinstance(stated, dict) or not all(isinstance(text, str) for text in stated.values()):
         raise fail("H001", "texts maps names to texts", _REQUEST, 'for example {"config.json": "{…}"}')
     if len(stated) > _MOST_TEXTS:
@@ -262,25 +262,25 @@ def _texts(stated: Any) -> dict[str, str]:
     return dict(stated)
 
 
-def answered(question: str, body: bytes, media: str = "application/json") -> Answered:
-    """The reply to a request: the answer in its form, or the faults."""
+def answer_request(question: str, body: bytes, media: str = "application/json") -> Answered:
+    """The reply to a request: the answer in the requested media type, or the faults."""
 
     def answer() -> Answered:
-        asked = parsed(question, body)
+        asked = parsed_request(question, body)
         with only_texts(asked.texts):
             result = asked.answer()
             text = result.form(MEDIA[media])
         return Answered(200, media, text if isinstance(text, bytes) else text.encode(), result.works)
 
-    return guarded(answer)
+    return answer_or_faults(answer)
 
 
-def in_short(question: str, keys: dict[str, Any], whole: bool, most: int) -> Answered:
-    """An answer as text of at most `most` lines, or whole as JSON; and the command line that gives it."""
+def short_answer(question: str, keys: dict[str, Any], whole: bool, most: int) -> Answered:
+    """An answer as at most `most` lines of text, or whole as JSON, followed by its command line."""
 
     def answer() -> Answered:
         """The answer as a few lines of text, or as whole JSON, followed by its command."""
-        asked = parsed(question, json.dumps(keys).encode())
+        asked = parsed_request(question, json.dumps(keys).encode())
         with only_texts(asked.texts):
             result = asked.answer()
             text = str(result.form("json" if whole else "table")).rstrip()
@@ -290,22 +290,22 @@ def in_short(question: str, keys: dict[str, Any], whole: bool, most: int) -> Ans
         text = "\n".join([*kept, "", f"Command: {asked.command}"])
         return Answered(200, "text/plain", text.encode(), result.works)
 
-    return guarded(answer)
+    return answer_or_faults(answer)
 
 
-def guarded(answer: Callable[[], Answered]) -> Answered:
-    """An answer, or the faults of its question; an error of costmodel itself has no traceback."""
+def answer_or_faults(answer: Callable[[], Answered]) -> Answered:
+    """The answer, or the faults of the question; an internal error is reported without traceback."""
     try:
         return answer()
     except CostModelError as error:
-        return refused(error)
+        return faults_answer(error)
     except WrongCall as error:
-        return refused(fail("H001", str(error), _REQUEST, "/openapi.json has the keys of every question"))
+        return faults_answer(fail("H001", str(error), _REQUEST, "/openapi.json has the keys of every question"))
     except MemoryError:
-        return refused(fail("H003", "the answer needs more memory than it may have", _REQUEST, "ask for less"))
+        return faults_answer(fail("H003", "the answer needs more memory than it may have", _REQUEST, "ask for less"))
     except Exception as error:
-        fault = surroundings(error)
+        fault = environment_fault(error)
         if fault is not None:
-            return refused(fault, 503)
+            return faults_answer(fault, 503)
         sentence = f"{type(error).__name__}: {str(error)[:200]}"
-        return refused(fail("bug", sentence, None, "an internal error; please report it with the request"), 500)
+        return faults_answer(fail("bug", sentence, None, "an internal error; please report it with the request"), 500)

@@ -1,4 +1,4 @@
-"""Processes that answer questions, one at a time each, within limits; one that breaks a limit is ended and replaced."""
+"""Worker processes that answer one request at a time, within limits; one that breaks a limit is replaced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
-from costmodel.server.request import Job, answered
+from costmodel.server.request import Job, answer_request
 
 _EVENTS = (
     "subprocess.",
@@ -38,7 +38,7 @@ _DEVICES = {os.devnull, "/dev/urandom"}
 
 @record
 class Limits:
-    """Limits of a request, and of the number of requests that wait."""
+    """Limits of a request, and of the number of waiting requests."""
 
     body: int = 1_000_000  # bytes of a request
     plans: int = 1_000_000  # of one search
@@ -50,17 +50,17 @@ class Limits:
     answers: int = 2_000  # of a process before another takes its place: what it keeps must not grow
 
 
-class Busy(Exception):
-    """The largest number of requests already waits."""
+class TooManyRequests(Exception):
+    """As many requests wait as are allowed."""
 
 
-class Overrun(Exception):
-    """A process broke a limit and was ended: it took too long, or ended by itself."""
+class LimitExceeded(Exception):
+    """A worker was ended because it took too long, or it ended by itself."""
 
 
 @functools.cache
-def warmed() -> Any:
-    """A multiprocessing context: where possible, new processes are copies of one that is already warm."""
+def warm_context() -> Any:
+    """A multiprocessing context; if possible its processes are copies of one with everything imported."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     from multiprocessing.forkserver import ensure_running
@@ -72,7 +72,7 @@ def warmed() -> Any:
 
 
 class Worker:
-    """A process, and the connection to it."""
+    """A worker process and the connection to it."""
 
     def __init__(self, context: Any, folder: Path | None, limits: Limits) -> None:
         self._context, self._folder, self._limits = context, folder, limits
@@ -81,7 +81,7 @@ class Worker:
         self._closed = False
 
     def begin(self) -> None:
-        """Start a process, unless no more are to start."""
+        """Starts the process, unless the worker is closed."""
         with self._changes:
             if self._closed:
                 return
@@ -96,23 +96,23 @@ class Worker:
         """The outcome of a job.
 
         Raises:
-            Overrun: it took longer than it may, or the process ended, as it does without memory
+            LimitExceeded: it took too long, or the process ended, for example without memory
         """
         if self._process is None or not self._left:
             self.end()
             self.begin()
         if self._process is None:
-            raise Overrun
+            raise LimitExceeded
         self._left -= 1
         with contextlib.suppress(EOFError, OSError):
             self._connection.send(job)
             if self._connection.poll(self._limits.seconds):
                 return self._connection.recv()
         self.end()
-        raise Overrun
+        raise LimitExceeded
 
     def end(self) -> None:
-        """End the process now."""
+        """Ends the process."""
         with self._changes:
             if self._process is not None:
                 self._process.kill()
@@ -121,21 +121,21 @@ class Worker:
                 self._process = None
 
     def close(self) -> None:
-        """End the process now, and start no other."""
+        """Ends the process and starts no other."""
         self._closed = True
         self.end()
 
     @property
     def number(self) -> int | None:
-        """The id of the process, if there is one."""
+        """The process id, if there is a process."""
         return None if self._process is None else int(self._process.pid)
 
 
 class Workers:
-    """Processes that share the requests of one event loop."""
+    """The worker processes of one event loop."""
 
     def __init__(self, folder: Path | None, limits: Limits) -> None:
-        context = warmed()
+        context = warm_context()
         self.limits = limits
         self.all = [Worker(context, folder, limits) for _ in range(limits.workers)]
         self._idle: asyncio.Queue[Worker] = asyncio.Queue()
@@ -143,7 +143,7 @@ class Workers:
         self.waiting = 0
 
     def begin(self) -> None:
-        """Start the processes in the current event loop; each answers as soon as it is ready."""
+        """Starts the processes in the current event loop; each answers as soon as it is ready."""
         self.loop = asyncio.get_running_loop()
         for worker in self.all:
             self._when_done(worker, self.loop.run_in_executor(self._threads, worker.begin))
@@ -155,16 +155,16 @@ class Workers:
         """The outcome of a job, as soon as a process is idle.
 
         Raises:
-            Busy: too many wait, or this one waited too long
-            Overrun: as of a worker
+            TooManyRequests: too many wait, or this one waited too long
+            LimitExceeded: see `Worker.ask`
         """
         if self._idle.empty() and self.waiting >= self.limits.waiting:
-            raise Busy
+            raise TooManyRequests
         self.waiting += 1
         try:
             worker = await asyncio.wait_for(self._idle.get(), self.limits.patience)
         except TimeoutError:
-            raise Busy from None
+            raise TooManyRequests from None
         finally:
             self.waiting -= 1
         asked = self.loop.run_in_executor(self._threads, worker.ask, job)
@@ -172,29 +172,29 @@ class Workers:
         return await asyncio.shield(asked)
 
     def end(self) -> None:
-        """End all processes."""
+        """Ends all processes."""
         for worker in self.all:
             worker.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _work(connection: Connection[Any, Any], folder: Path | None, limits: Limits) -> None:
-    """The work of a process: one job after the other, with restricted access."""
+    """The loop of a worker process: one job after the other, with restricted access."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from costmodel.explore.search.stream import limit_searches
 
     limit_searches(limits.plans)
-    build_wall(folder, limits.memory)
+    restrict_process(folder, limits.memory)
     with contextlib.suppress(EOFError, OSError):  # the other end is gone
         while True:
             job = connection.recv()
             connection.send(job.done())
 
 
-def build_wall(folder: Path | None, memory: int) -> None:
-    """Restrict this process: it reads only documents and its own program, and changes or starts nothing.
+def restrict_process(folder: Path | None, memory: int) -> None:
+    """Restricts this process: it may read documents and its own program, but change or start nothing.
 
-    Documents of your own are those in the folder and in those of COSTMODEL_PATH; the working folder has none.
+    User documents are those in the folder and in COSTMODEL_PATH; the working folder has none.
     """
     from costmodel.documents.reader.folders import roots, shipped
 
@@ -209,11 +209,11 @@ def build_wall(folder: Path | None, memory: int) -> None:
     places = (*sys.path, sys.prefix, sys.base_prefix, sys.pycache_prefix)
     program = [Path(entry) for entry in places if entry and Path(entry) != left]
     within = tuple({f"{path.resolve()}{os.sep}" for path in (*roots(), *program) if path.is_dir()})
-    sys.addaudithook(functools.partial(_refuse, within))
+    sys.addaudithook(functools.partial(_refuse_operation, within))
 
 
-def _refuse(within: tuple[str, ...], event: str, values: tuple[Any, ...]) -> None:
-    """Raise a fault for an operation that the restrictions do not allow."""
+def _refuse_operation(within: tuple[str, ...], event: str, values: tuple[Any, ...]) -> None:
+    """Raises a fault for an operation that the restrictions do not allow."""
     if event == "open":
         path, mode, flags = values
         if isinstance(path, int) or (_is_within(path, within) and not _opens_for_writing(mode, flags)):
@@ -238,5 +238,5 @@ def _opens_for_writing(mode: str | None, flags: int) -> bool:
 # What a process has loaded before its first question: importing this asks one.
 
 gc.set_threshold(200_000)
-answered("estimate", b'{"scenario": "quickstart"}')
+answer_request("estimate", b'{"scenario": "quickstart"}')
 gc.freeze()  # processes that are forked from here share it

@@ -217,7 +217,7 @@ def test_an_entry_that_another_process_writes_meanwhile_stays(
         yield
         order.append("released")
 
-    monkeypatch.setattr("costmodel.commands.check.updating", updating)
+    monkeypatch.setattr("costmodel.commands.check.lock_for_update", updating)
     for name in ("quickstart", "serve-llama-3.1-70b"):
         assert run("check", name, "--against", str(file), "--update").code == 0
         assert set(json.loads(file.read_text("utf-8"))["scenarios"]) == {NAME, name}

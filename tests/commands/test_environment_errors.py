@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.commands.environment_errors import is_completing, without_leftovers
+from costmodel.commands.environment_errors import is_completing, remove_leftover_variables
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "quickstart"
@@ -148,10 +148,10 @@ def test_names_that_hide_are_not_completed(run: Any, tmp_path: Path) -> None:
 def test_widths_that_are_none(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
         monkeypatch.setenv(name, value)
-    without_leftovers()
+    remove_leftover_variables()
     assert not {"COLUMNS", "LINES", "TERMINAL_WIDTH"} & os.environ.keys()
     monkeypatch.setenv("COLUMNS", "60")
-    without_leftovers()
+    remove_leftover_variables()
     assert os.environ["COLUMNS"] == "60"
     assert not is_completing()
 

@@ -16,7 +16,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.text.digest import sealed
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.training_answer.predict_training import predict
-from costmodel.explore.purchase.offers import on_offer
+from costmodel.explore.purchase.offers import offers_for
 
 NAME = "quickstart"  # on dgx-h100, which has no list price: the scenario states 2.50 USD/GPU/h
 HOUR = 3600.0
@@ -249,7 +249,7 @@ def test_an_assumed_price_stands_with_its_offer_and_the_range_of_others(run: Any
 
 
 def test_the_assumed_offer_is_the_one_that_buy_looks_at() -> None:
-    cheapest = {each.accelerator: each.node for each in on_offer().machines if each.sold == "on demand"}
+    cheapest = {each.accelerator: each.node for each in offers_for().machines if each.sold == "on demand"}
     offers = {name: read("accelerator", name).offer for name in names("accelerator")}
     assert {name: offer.node for name, offer in offers.items() if offer is not None} == {
         name: cheapest[name] for name, offer in offers.items() if offer is not None

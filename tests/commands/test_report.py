@@ -131,7 +131,7 @@ def test_a_watched_page_is_written_again_at_every_change(
 def test_a_change_is_seen_and_a_file_that_is_gone_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("one", "utf-8")
-    before, looks, missed = report.marks([path]), iter(["gone", "still", "still", "back"]), list[Path]()
+    before, looks, missed = report.file_marks([path]), iter(["gone", "still", "still", "back"]), list[Path]()
 
     def sleep(seconds: float) -> None:
         look = next(looks)
@@ -197,7 +197,9 @@ def test_a_report_in_markdown_of_a_service_that_does_not_fit_has_its_remedies_an
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_report_of_an_invalid_plan_has_no_figure_of_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An invalid plan has results too, which mean nothing: none of them stands in its report, and no headline does."""
-    monkeypatch.setattr(report_facts, "runs_on", lambda accelerator: [])  # runs of other plans, which take long
+    monkeypatch.setattr(
+        report_facts, "published_runs_on", lambda accelerator: []
+    )  # runs of other plans, which take long
     case = load_any(name, ("plan.tp=3",))
     view = commands_of(case).view(case, "report")
     assert view.answer.refused

@@ -175,8 +175,8 @@ def test_check_holds_limits(run: Any) -> None:
 def test_sensitivity_names_what_an_iteration_waits_for(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bandwidth of the memory that every step of an engine reads, more than that of the network."""
     kept = ("cluster.node.accelerator.memory.bandwidth", "cluster.node.scale_out.fabric.bandwidth")
-    every = sensitivity.leaves
-    monkeypatch.setattr(sensitivity, "leaves", lambda case: {path: every(case)[path] for path in kept})
+    every = sensitivity.input_values
+    monkeypatch.setattr(sensitivity, "input_values", lambda case: {path: every(case)[path] for path in kept})
     figures = json_of(run, "sensitivity", NAME)["figures"]
     assert [figure["path"] for figure in figures] == list(kept)
     assert figures[0]["high"] < -0.02 < figures[1]["high"] < 0

@@ -24,7 +24,7 @@ from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.predict_serving import REFUSALS as SERVING_REFUSALS
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.evidence.validate.spelling import REASONS
-from costmodel.explore.explain.pages import worth_asking
+from costmodel.explore.explain.pages import words_by_kind
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES
 from costmodel.ground.units import show, show_memory
@@ -99,7 +99,7 @@ def _vocabulary() -> Iterator[str]:
 
 
 def _equations() -> Iterator[str]:
-    worth_asking()  # imports the equations that no estimate uses
+    words_by_kind()  # imports the equations that no estimate uses
     found = [item for item in EQUATIONS.values() if item.function.__module__.startswith("costmodel.equations.")]
     for room in sorted({item.room for item in found}):
         yield from (f"## {room.removeprefix('equations.')}", "")

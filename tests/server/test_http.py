@@ -25,14 +25,14 @@ pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
 
 from costmodel.commands.command_table import QUESTIONS  # noqa: E402
-from costmodel.server.commands import listening  # noqa: E402
-from costmodel.server.http import application, outcome  # noqa: E402
+from costmodel.server.commands import listening_socket  # noqa: E402
+from costmodel.server.http import application, run_job  # noqa: E402
 from costmodel.server.request import (  # noqa: E402
     NOT_OFFERED,
     Job,
-    guarded,
+    answer_or_faults,
 )
-from costmodel.server.workers import Limits, Workers, warmed  # noqa: E402
+from costmodel.server.workers import Limits, Workers, warm_context  # noqa: E402
 
 QUICK = b'{"scenario": "quickstart"}'
 MODEL = """schema: costmodel/model/v1
@@ -57,7 +57,7 @@ class Door:
 
     def __init__(self, folder: Path | None, limits: Limits) -> None:
         self.workers = Workers(folder, limits)
-        self.socket = listening("127.0.0.1", 0)
+        self.socket = listening_socket("127.0.0.1", 0)
         self.port = self.socket.getsockname()[1]
         config = uvicorn.Config(application(self.workers), log_level="warning", ws="none")
         self.server = uvicorn.Server(config)
@@ -89,7 +89,7 @@ def no_process_is_left() -> Iterator[None]:
     yield
     forkserver._forkserver._stop()  # type: ignore[attr-defined]
     resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
-    warmed.cache_clear()
+    warm_context.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_openapi_describes_every_question(door: Door) -> None:
 
 def ask(door: Door, *call: Any) -> Any:
     """What a process makes of a call, through the queue of the door."""
-    return asyncio.run_coroutine_threadsafe(outcome(door.workers, Job(*call)), door.workers.loop).result(600)
+    return asyncio.run_coroutine_threadsafe(run_job(door.workers, Job(*call)), door.workers.loop).result(600)
 
 
 def test_a_process_reads_documents_alone(door: Door, folder: Path) -> None:
@@ -196,7 +196,9 @@ def test_a_process_reads_documents_alone(door: Door, folder: Path) -> None:
 
 def called(module: str, function: str, arguments: tuple[Any, ...]) -> Any:
     """A call within the wall, whose faults are those of a question."""
-    return guarded(functools.partial(operator.attrgetter(function)(importlib.import_module(module)), *arguments))
+    return answer_or_faults(
+        functools.partial(operator.attrgetter(function)(importlib.import_module(module)), *arguments)
+    )
 
 
 def test_an_answer_that_takes_too_long_is_ended() -> None:

@@ -14,8 +14,8 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from costmodel.explore.workload_flags import FLAGS
-from costmodel.server.http import around
-from costmodel.server.page import offered, shown
+from costmodel.server.http import picker_page
+from costmodel.server.page import answer_for_page, picker_choices
 from costmodel.server.workers import Limits
 from tests.server.test_http import Door, no_process_is_left
 
@@ -26,13 +26,13 @@ cleaned = no_process_is_left
 
 
 def ask(question: str, keys: dict[str, Any], whole: bool) -> dict[str, Any]:
-    found = shown(question, json.dumps(keys).encode(), whole)
+    found = answer_for_page(question, json.dumps(keys).encode(), whole)
     assert found.status == 200, found.body
     return dict(json.loads(found.body))
 
 
 def test_the_pickers_offer_every_flag_and_every_question_with_a_page() -> None:
-    found = json.loads(offered().body)
+    found = json.loads(picker_choices().body)
     assert [*found["questions"]] == ["buy", "search", "estimate", "scale", "run", "sensitivity"]
     assert all(each["title"] for each in found["questions"].values())
     assert {*found["questions"]["scale"]["own"]["training"]} == {"ranks", "weak"}
@@ -79,7 +79,7 @@ def test_the_page_without_equations_has_the_same_figures() -> None:
 
 
 def test_the_page_runs_its_own_script_alone() -> None:
-    text, policy = around()
+    text, policy = picker_page()
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
     assert text.count("<script") == 1

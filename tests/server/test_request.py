@@ -15,7 +15,16 @@ from each import each
 
 from costmodel import library
 from costmodel.commands.command_table import QUESTIONS
-from costmodel.server.request import LOCAL, MEDIA, NOT_OFFERED, TEXTS, answered, options_of, parsed, questions
+from costmodel.server.request import (
+    LOCAL,
+    MEDIA,
+    NOT_OFFERED,
+    TEXTS,
+    answer_request,
+    options_of,
+    parsed_request,
+    questions,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVES, LEARNS = "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
@@ -25,7 +34,7 @@ FLAGS = {"model": "llama-3.1-8b", "gpu": "h100", "gpus": 16}
 
 def ask(question: str, keys: Any, media: str = "application/json") -> Any:
     """Status and JSON of an answer."""
-    found = answered(question, json.dumps(keys).encode(), media)
+    found = answer_request(question, json.dumps(keys).encode(), media)
     return found.status, json.loads(found.body) if found.media == "application/json" else found.body.decode()
 
 
@@ -64,7 +73,7 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("question", "keys"), ASKED, ids=[f"{name}-{len(keys)}" for name, keys in ASKED])
 def test_a_request_gets_what_its_command_line_prints(question: str, keys: dict[str, Any], run: Any) -> None:
-    asked = parsed(question, json.dumps(keys).encode())
+    asked = parsed_request(question, json.dumps(keys).encode())
     status, said = ask(question, keys)
     assert status == 200
     ran = run(*shlex.split(asked.command)[1:], *([] if question == "schema" else ["--json"]))
@@ -76,7 +85,7 @@ def test_a_text_stands_for_a_file_and_its_command_line_for_both(run: Any, tmp_pa
     (tmp_path / "config.json").write_text(CONFIG)
     for question, more in (("search", {"top": 2}), ("memory", {})):
         status, said = ask(question, {**keys, **more})
-        asked = parsed(question, json.dumps({**keys, **more}).encode())
+        asked = parsed_request(question, json.dumps({**keys, **more}).encode())
         assert status == 200
         assert same(said) == same(json.loads(run(*shlex.split(asked.command)[1:], "--json", cwd=tmp_path).out))
         assert said["documents"][0]["name"]
@@ -93,7 +102,7 @@ def test_the_keys_of_a_scenario_are_a_scenario() -> None:
     found = library.load("quickstart").scenario.model_dump()
     assert said["plans"][0]["step_time_s"] > 0
     assert found["workload"]["global_batch"] == 512
-    assert parsed("estimate", json.dumps({"scenario": job}).encode()).command == "costmodel estimate mine.yaml"
+    assert parsed_request("estimate", json.dumps({"scenario": job}).encode()).command == "costmodel estimate mine.yaml"
     job |= {"model": "config.json"}
     plain = ask("memory", {"scenario": job, TEXTS: {"config.json": CONFIG}})[1]
     quantised = '{"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}}'
@@ -181,7 +190,7 @@ def test_no_path_of_a_request_is_opened_or_looked_for(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_question_is_refused_with_a_remedy(question: str, body: bytes, words: str) -> None:
-    found = answered(question, body)
+    found = answer_request(question, body)
     said = json.loads(found.body)["errors"]
     assert found.status == 400
     assert words in " ".join(f"{each['message']} {each['remedy']}" for each in said), said
@@ -202,7 +211,7 @@ def test_no_request_finds_an_internal_error(question: str) -> None:
     for _ in range(20):
         base = drawn.choice(({}, FLAGS, {"scenario": "quickstart"}, {"scenario": SERVES}, {"scenario": LEARNS}))
         odd = {drawn.choice(options): drawn.choice(ODD) for _ in range(drawn.choice((1, 2)))}
-        found = answered(question, json.dumps({**base, **odd}).encode(), drawn.choice([*MEDIA]))
+        found = answer_request(question, json.dumps({**base, **odd}).encode(), drawn.choice([*MEDIA]))
         assert found.status in (200, 400), (base, odd, found.body)
 
 
@@ -213,10 +222,10 @@ def test_answers_come_in_the_forms_of_the_command_line(run: Any) -> None:
     assert "MFU" in ask("estimate", keys, "text/plain")[1]
     assert ask("estimate", keys, "image/svg+xml")[1].startswith("<svg")
     assert faults("show", keys)[0]["code"] == "H001"
-    said = json.loads(answered("show", b'{"name": "dgx-h100"}', "image/svg+xml").body)
+    said = json.loads(answer_request("show", b'{"name": "dgx-h100"}', "image/svg+xml").body)
     assert said["errors"][0]["code"] == "C007"
 
 
 def test_an_answer_that_is_no_says_so() -> None:
-    found = answered("estimate", json.dumps({"scenario": "quickstart", "settings": ["plan.tp=3"]}).encode())
+    found = answer_request("estimate", json.dumps({"scenario": "quickstart", "settings": ["plan.tp=3"]}).encode())
     assert (found.status, found.works) == (200, False)

@@ -1,4 +1,4 @@
-"""Compares scenarios with their limits and with a baseline."""
+"""Checks scenarios against their limits and against a stored baseline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.baseline import Baseline, Entry, EquationFingerprint
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.shared.results import Limit, stated_limits
-from costmodel.explore.compare.compare import Input, MovedFigure, moved, named_documents
+from costmodel.explore.compare.compare import ChangedInput, MovedFigure, document_digests, moved_figures
 from costmodel.explore.workload_interface import PlanAnswer, Workload
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record
@@ -25,9 +25,9 @@ _NEAR = 1e-6  # checksums are sums of logarithms, rounded as finely
 
 @record
 class CheckResult:
-    """One checked value: `bound` is the expected value, `place` where it is written.
+    """One check of one value against its bound.
 
-    name: of a result, or the code of what speaks against the plan
+    name: of a result, or a reason code. place: where the bound is written
     """
 
     kind: Kind
@@ -49,21 +49,21 @@ class CheckedScenario:
     answer: PlanAnswer
     findings: tuple[CheckResult, ...]
     moved: tuple[MovedFigure, ...] = ()
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[ChangedInput, ...] = ()
     equations: tuple[str, ...] = ()
     worse: tuple[CheckResult, ...] = ()  # than in a baseline that is written anew
 
     @property
     def kept(self) -> bool:
-        """Whether all checks pass."""
+        """Whether all checks passed."""
         return all(finding.kept for finding in self.findings)
 
 
 @record
 class BaselinePolicy:
-    """The baseline that scenarios are compared with, and how far they may deviate from it.
+    """A stored baseline and how far results may deviate from it.
 
-    updating: it is written anew, so that what is worse is reported, and fails nothing
+    updating: the baseline is rewritten, so worse results are reported but do not fail
     """
 
     baseline: Baseline | None = None
@@ -73,14 +73,12 @@ class BaselinePolicy:
 
 
 def check(asked: Mapping[str, Workload], holding: BaselinePolicy) -> list[CheckedScenario]:
-    """Every scenario checked, by what a baseline calls it."""
+    """Checks every scenario, given by its key in the baseline."""
     return [_check_scenario(key, workload, holding) for key, workload in asked.items()]
 
 
-def key_of(scenario: str | None, case: LoadedScenario) -> str:
-    """The key of a scenario in a baseline: its name, its file's name, its title if it came from a pipe, or the flags
-    that describe it.
-    """
+def baseline_key(scenario: str | None, case: LoadedScenario) -> str:
+    """The key of a scenario in a baseline: its name, file name, title if piped, or the flags that describe it."""
     if scenario is None:
         return shlex.join(case.asked.words)
     if scenario == "-":
@@ -91,14 +89,14 @@ def key_of(scenario: str | None, case: LoadedScenario) -> str:
 
 
 def _check_scenario(key: str, asked: Workload, holding: BaselinePolicy) -> CheckedScenario:
-    """The findings for one scenario: validity, limits, and what moved since the baseline."""
+    """All checks of one scenario: validity, limits, and changes since the baseline."""
     answer = asked.answer()
     if answer.refused:
         invalid = tuple(CheckResult("valid", code, kept=False) for code in answer.refused)
         return CheckedScenario(key, asked, answer, invalid)
-    kinds = ((code, asked.stops(code)) for code in answer.broken)
-    stops = [_stop(kind, code, answer) for code, kind in kinds if kind is not None]
-    findings = [*stops, *_limits(asked, answer, endless=any(finding.kind == "load" for finding in stops))]
+    kinds = ((code, asked.failure_kind(code)) for code in answer.broken)
+    stops = [_failed_check(kind, code, answer) for code, kind in kinds if kind is not None]
+    findings = [*stops, *_limit_checks(asked, answer, endless=any(finding.kind == "load" for finding in stops))]
     if holding.baseline is None:
         return CheckedScenario(key, asked, answer, tuple(findings))
     before = holding.baseline.scenarios.get(key)
@@ -107,27 +105,31 @@ def _check_scenario(key: str, asked: Workload, holding: BaselinePolicy) -> Check
         return CheckedScenario(key, asked, answer, (*findings, *new))
     now = asked.figures(answer)
     if holding.updating:
-        worse = (each for each in _regressions(asked, before.figures, now, holding.within) if not each.kept)
+        worse = (each for each in _regression_checks(asked, before.figures, now, holding.within) if not each.kept)
         return CheckedScenario(key, asked, answer, tuple(findings), worse=tuple(worse))
-    changes = tuple(moved(before.figures, now))
+    changes = tuple(moved_figures(before.figures, now))
     findings += (
-        [_exact_result(changes, now)] if holding.exact else _regressions(asked, before.figures, now, holding.within)
+        [_exact_result(changes, now)]
+        if holding.exact
+        else _regression_checks(asked, before.figures, now, holding.within)
     )
     if all(finding.kept for finding in findings):
         return CheckedScenario(key, asked, answer, tuple(findings), changes)
     inputs = tuple(_changed_inputs(before, asked, answer))
-    return CheckedScenario(key, asked, answer, tuple(findings), changes, inputs, _suspects(before, asked, answer))
+    return CheckedScenario(
+        key, asked, answer, tuple(findings), changes, inputs, _changed_equations(before, asked, answer)
+    )
 
 
-def _stop(kind: Kind, code: str, answer: PlanAnswer) -> CheckResult:
-    """A failed check: the plan is invalid or does not fit, whatever its limits."""
+def _failed_check(kind: Kind, code: str, answer: PlanAnswer) -> CheckResult:
+    """A failed check for a plan that is invalid or does not fit, whatever its limits."""
     if kind == "fits":
         return CheckResult("fits", "memory_share", False, answer.costs["memory_share"], 1.0)
     return CheckResult(kind, code, kept=False)
 
 
-def _limits(asked: Workload, answer: PlanAnswer, *, endless: bool) -> list[CheckResult]:
-    """A check for every limit that the scenario states; all of them fail where queues grow without end."""
+def _limit_checks(asked: Workload, answer: PlanAnswer, *, endless: bool) -> list[CheckResult]:
+    """A check for every limit of the scenario; all fail if queues grow without end."""
     found = []
     for limit in stated_limits(asked.case.scenario.limits):
         value = float(answer.costs[limit.column])
@@ -140,17 +142,17 @@ def _exact_result(changes: Sequence[MovedFigure], now: Mapping[str, float]) -> C
     return CheckResult("exact", "figures", not changes, float(len(changes)), float(len(now)))
 
 
-def _regressions(
+def _regression_checks(
     asked: Workload, before: Mapping[str, float], now: Mapping[str, float], within: float
 ) -> list[CheckResult]:
-    """Checks that watched results, and those with a share in the scenario, do not worsen by more than the share."""
+    """Checks that watched results are not worse than before by more than the allowed share."""
     limits = asked.case.scenario.limits
     own = {key: bound.within for key, bound in limits if bound.within is not None and bound.target is None}
     own = {("memory_peak" if key == "memory" else key): share for key, share in own.items()}
     found = []
     for column, about in asked.columns.items():
         name = machine_name(column)
-        if column not in (*asked.watched, *own) or (name not in before and name not in now):
+        if column not in (*asked.watched_results, *own) or (name not in before and name not in now):
             continue
         old, new, allowed = before.get(name, math.nan), now.get(name, math.nan), float(own.get(column, within))
         worse = old - new if about.better == "higher" else new - old
@@ -159,21 +161,21 @@ def _regressions(
     return found
 
 
-def _changed_inputs(before: Entry, asked: Workload, answer: PlanAnswer) -> list[Input]:
-    """What the scenario states, the keys of the plan and the documents that changed since the baseline was written."""
+def _changed_inputs(before: Entry, asked: Workload, answer: PlanAnswer) -> list[ChangedInput]:
+    """The scenario keys, plan keys and documents that changed since the baseline was written."""
     old = before.inputs | {f"plan.{key}": _value_text(value) for key, value in before.plan.items()} | before.documents
     new = dict(_stated_inputs(asked.case.tree)) if before.inputs else {}
     new |= {f"plan.{key}": _value_text(value) for key, value in asked.plan_entry(answer).items()}
-    new |= named_documents(asked.case)
+    new |= document_digests(asked.case)
     return [
-        Input(path, old.get(path), new.get(path), asked.case.place(path) if path in before.inputs else None)
+        ChangedInput(path, old.get(path), new.get(path), asked.case.place(path) if path in before.inputs else None)
         for path in dict.fromkeys((*new, *old))
         if old.get(path) != new.get(path)
     ]
 
 
 def _stated_inputs(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """What a scenario itself states, by path, as it is written; without its plan, which is kept as evaluated."""
+    """Every value that a scenario states, by path as text; without its plan, which is stored as evaluated."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if path or key not in _NO_INPUTS:
@@ -188,31 +190,31 @@ def _value_text(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, int | float) else str(value)
 
 
-def _suspects(before: Entry, asked: Workload, answer: PlanAnswer) -> tuple[str, ...]:
-    """Equations that now give other values for equal inputs; of those that call each other, the innermost."""
-    now, old = asked.marks(answer), before.equations
-    same = [name for name, mark in now.items() if name in old and _asked_alike(mark, old[name])]
+def _changed_equations(before: Entry, asked: Workload, answer: PlanAnswer) -> tuple[str, ...]:
+    """Equations with other outputs for the same inputs; among those that call each other, the innermost."""
+    now, old = asked.equation_fingerprints(answer), before.equations
+    same = [name for name, mark in now.items() if name in old and _has_same_inputs(mark, old[name])]
     changed = {name for name in same if abs(now[name].output - old[name].output) > _NEAR * now[name].calls}
-    inner = asked.called(answer) if changed else {}
+    inner = asked.called_equations(answer) if changed else {}
     return tuple(name for name in now if name in changed and not inner.get(name, set()) & changed)
 
 
-def _asked_alike(now: EquationFingerprint, before: EquationFingerprint) -> bool:
+def _has_same_inputs(now: EquationFingerprint, before: EquationFingerprint) -> bool:
     return now.calls == before.calls and abs(now.inputs - before.inputs) <= _NEAR * now.calls
 
 
-def entries(checked: Sequence[CheckedScenario]) -> dict[str, Entry]:
-    """The baseline entries of scenarios as they are now; those that cannot be estimated are left out."""
+def baseline_entries(checked: Sequence[CheckedScenario]) -> dict[str, Entry]:
+    """The baseline entries of scenarios as they are now, without those that cannot be estimated."""
     return {found.name: _baseline_entry(found.asked, found.answer) for found in checked if not found.answer.refused}
 
 
 def _baseline_entry(asked: Workload, answer: PlanAnswer) -> Entry:
-    """What a baseline keeps of a scenario: its plan, inputs, documents and figures."""
+    """What a baseline stores of a scenario: plan, inputs, documents and figures."""
     return Entry(
         title=asked.case.scenario.title,
         plan=dict(asked.plan_entry(answer)),
         inputs=dict(_stated_inputs(asked.case.tree)),
-        documents=named_documents(asked.case),
+        documents=document_digests(asked.case),
         figures=asked.figures(answer),
-        equations=dict(asked.marks(answer)),
+        equations=dict(asked.equation_fingerprints(answer)),
     )

@@ -1,4 +1,4 @@
-"""Compares two plans: inputs, results and figures that differ."""
+"""Compares two answers: which inputs, results and figures differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from costmodel.estimate.shared.plan_batch import Block, plan_to_mapping
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import Answer
-from costmodel.explore.compare.input_paths import InputValue, leaves
+from costmodel.explore.compare.input_paths import InputValue, input_values
 from costmodel.ground.counts import SIZES
 from costmodel.ground.equation import Origin, Step, trace
 from costmodel.ground.errors import Place
@@ -34,7 +34,7 @@ _ZERO, _NOT_FINITE = -777.7, 777.7
 _UNITS = {"_bytes": "B", "_s": "s"}
 
 
-def choices(block: Block) -> dict[str, Any]:
+def plan_choices(block: Block) -> dict[str, Any]:
     """All choices of a plan by key, without those that follow from others."""
     made = {name: _plain_value(value) for name, value in plan_to_mapping(block.structure).items()}
     return {**{name: number(getattr(block, name)) for name in SIZES}, **made}
@@ -44,8 +44,8 @@ def _plain_value(value: Any) -> Any:
     return f"[{', '.join(value)}]" if isinstance(value, list) else value
 
 
-def figures(answer: Answer) -> dict[str, float]:
-    """Every figure that is known, by its name with unit."""
+def training_figures(answer: Answer) -> dict[str, float]:
+    """Every known figure of a training answer, by its name with unit."""
     evaluation = answer.evaluation
     figures_by_name = {machine_name(name): value for name, value in evaluation.costs.row().items()}
     peaks = [number(peak) for peak in evaluation.ledger.peaks]
@@ -57,37 +57,39 @@ def figures(answer: Answer) -> dict[str, float]:
         for key, value in ((f"{name}.time_s", transfer.total_time), (f"{name}.volume_bytes", transfer.volume)):
             figures_by_name[key] = figures_by_name.get(key, 0.0) + number(value)
     return {
-        name: value for name, value in figures_by_name.items() if math.isfinite(value) and not _is_silent(name, value)
+        name: value
+        for name, value in figures_by_name.items()
+        if math.isfinite(value) and not _is_unused_transfer(name, value)
     }
 
 
-def _is_silent(name: str, value: float) -> bool:
+def _is_unused_transfer(name: str, value: float) -> bool:
     """Whether a figure belongs to a collective that sends nothing."""
     return name.startswith(TRAFFIC) and value == 0
 
 
 def unit_of(name: str) -> str:
-    """The unit of a figure."""
+    """The unit of a figure, from the suffix of its name."""
     if name in NAMES:
         return column_of(NAMES[name]).unit
     return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), "1")
 
 
-def plan_in_words(name: str) -> str:
-    """A figure's name without its unit."""
+def name_without_unit(name: str) -> str:
+    """The name of a figure without its unit."""
     if name in NAMES:
         return NAMES[name]
     return next((name.removesuffix(suffix) for suffix in _UNITS if name.endswith(suffix)), name)
 
 
-def marks(answer: Answer) -> dict[str, EquationFingerprint]:
-    """Fingerprint (checksums of inputs and outputs) of each equation that computes this plan."""
+def equation_fingerprints(answer: Answer) -> dict[str, EquationFingerprint]:
+    """A fingerprint (checksums of inputs and outputs) of each equation that computes this plan."""
     with trace() as record:
         evaluate(answer.inputs, answer.evaluation.block)
     calls: dict[str, list[tuple[float, float]]] = {}
     for step in _all_steps(record.steps):
-        asked = _of_inputs(step.inputs.values()) + _hash_of_choices(step.choices)
-        calls.setdefault(step.equation.name, []).append((asked, _of_number(step.value)))
+        asked = _checksum_of_inputs(step.inputs.values()) + _hash_of_choices(step.choices)
+        calls.setdefault(step.equation.name, []).append((asked, _checksum_term(step.value)))
     return {
         name: EquationFingerprint(
             calls=len(pairs),
@@ -99,7 +101,7 @@ def marks(answer: Answer) -> dict[str, EquationFingerprint]:
 
 
 def called_equations(answer: Answer) -> dict[str, set[str]]:
-    """The equations that each equation calls itself."""
+    """For each equation, the equations that it calls itself."""
     with trace() as record:
         evaluate(answer.inputs, answer.evaluation.block)
     called: dict[str, set[str]] = {}
@@ -114,14 +116,14 @@ def _all_steps(steps: Sequence[Step]) -> Iterator[Step]:
         yield from _all_steps(step.beneath)
 
 
-def _of_inputs(inputs: Iterable[Origin]) -> float:
+def _checksum_of_inputs(inputs: Iterable[Origin]) -> float:
     """A checksum of an equation's inputs that depends on their order."""
-    mixed = math.fsum(math.sqrt(place + 2) * _of_number(origin.value) for place, origin in enumerate(inputs))
+    mixed = math.fsum(math.sqrt(place + 2) * _checksum_term(origin.value) for place, origin in enumerate(inputs))
     return mixed + mixed * mixed / 100
 
 
-def _of_number(value: Any) -> float:
-    """The logarithm for a checksum, so that small numbers count as much; constants for zero and non-finite ones."""
+def _checksum_term(value: Any) -> float:
+    """The logarithm of a value, so that small ones count as much; constants for zero and for non-finite values."""
     plain = float(np.asarray(value, dtype=np.float64).flat[0])
     if not math.isfinite(plain):
         return _NOT_FINITE
@@ -137,7 +139,7 @@ SAME = 1e-9  # figures nearer than this are equal; platforms differ by less
 
 @record
 class Side:
-    """One of two things that are compared: its input values and its figures."""
+    """One of two answers that are compared: its inputs and its figures."""
 
     name: str
     values: Mapping[str, InputValue]
@@ -155,8 +157,8 @@ class Side:
 
 
 @record
-class Input:
-    """An input that differs between the sides, stated or assumed; None on a side that does not have it."""
+class ChangedInput:
+    """An input that differs between two sides; None on a side that does not have it."""
 
     path: str
     before: str | None
@@ -166,7 +168,7 @@ class Input:
 
 @record
 class MovedFigure:
-    """A figure that differs between the two sides."""
+    """A figure that differs between two sides."""
 
     name: str
     before: float | None
@@ -174,7 +176,7 @@ class MovedFigure:
 
     @property
     def change(self) -> float:
-        """The relative change of the figure; infinite where there was none before."""
+        """The relative change of the figure; infinite if it was missing or zero before."""
         if self.before is None or self.after is None or not self.before:
             return math.inf
         return self.after / self.before - 1
@@ -186,7 +188,7 @@ class Difference:
 
     before: Side
     after: Side
-    inputs: tuple[Input, ...]
+    inputs: tuple[ChangedInput, ...]
     figures: tuple[MovedFigure, ...]
 
     @property
@@ -197,13 +199,13 @@ class Difference:
 
 def compare(before: Side, after: Side) -> Difference:
     """The differences between two sides."""
-    moves = moved(before.figures, after.figures)
+    moves = moved_figures(before.figures, after.figures)
     missing = [part for part in (MEMORY, TRAFFIC) if part not in before.parts or part not in after.parts]
     known = [move for move in moves if not any(move.name.startswith(part) for part in missing)]
-    return Difference(before, after, tuple(_inputs(before, after)), tuple(known))
+    return Difference(before, after, tuple(_changed_inputs(before, after)), tuple(known))
 
 
-def moved(before: Mapping[str, float], after: Mapping[str, float]) -> list[MovedFigure]:
+def moved_figures(before: Mapping[str, float], after: Mapping[str, float]) -> list[MovedFigure]:
     """The figures that differ between two answers, or that only one of them has."""
     none = {name: 0.0 if name.startswith(TRAFFIC) else None for name in (*after, *before)}
     pairs = [MovedFigure(name, before.get(name, least), after.get(name, least)) for name, least in none.items()]
@@ -216,22 +218,22 @@ def _is_equal(before: float | None, after: float | None) -> bool:
     return math.isclose(before, after, rel_tol=SAME, abs_tol=1e-15)
 
 
-def _inputs(before: Side, after: Side) -> list[Input]:
-    """Inputs that differ; for a document that was exchanged for another, only its name."""
+def _changed_inputs(before: Side, after: Side) -> list[ChangedInput]:
+    """Inputs that differ; for a document that was replaced by another, only its name."""
     names = dict.fromkeys((*after.values, *before.values))
     changes = []
     for path in names:
         old, new = before.values.get(path), after.values.get(path)
         if (old and old.value) == (new and new.value) and (old is None) == (new is None):
             continue
-        changes.append(Input(path, *_texts(path, before, after), new.place if new else None))
+        changes.append(ChangedInput(path, *_input_texts(path, before, after), new.place if new else None))
     exchanged = [f"{change.path}." for change in changes if change.path in REFERENCES]
     kept = [change for change in changes if not any(change.path.startswith(prefix) for prefix in exchanged)]
-    return kept + _documents(before.documents, after.documents)
+    return kept + _changed_documents(before.documents, after.documents)
 
 
-def _texts(path: str, before: Side, after: Side) -> tuple[str | None, str | None]:
-    """An input as each side states or assumes it, as text."""
+def _input_texts(path: str, before: Side, after: Side) -> tuple[str | None, str | None]:
+    """The text of an input on each side, whether stated or assumed."""
     old, new = (side.values[path].text if path in side.values else None for side in (before, after))
     assumed, instead = before.assumed.get(path), after.assumed.get(path)
     if old is None:
@@ -241,33 +243,33 @@ def _texts(path: str, before: Side, after: Side) -> tuple[str | None, str | None
     return old, new if new is not None or instead == old else instead
 
 
-def _documents(before: Mapping[str, str], after: Mapping[str, str]) -> list[Input]:
-    """Files whose text has changed since a stored result was made."""
+def _changed_documents(before: Mapping[str, str], after: Mapping[str, str]) -> list[ChangedInput]:
+    """Files whose text changed since a stored result was made."""
     both = [name for name in after if name in before and before[name] != after[name]]
-    return [Input(name, before[name], after[name]) for name in both]
+    return [ChangedInput(name, before[name], after[name]) for name in both]
 
 
 def is_stored(case: LoadedScenario) -> bool:
-    """Whether a scenario comes from a stored result, as written with --json."""
+    """Whether a scenario comes from a stored result, as --json writes it."""
     stored = next(iter(case.trees.values()), None)
     return isinstance(stored, dict) and str(stored.get("schema")).startswith(tuple(RESULTS))
 
 
-def side(name: str, answer: Answer) -> Side:
+def side_of_answer(name: str, answer: Answer) -> Side:
     """A training answer as one side of a comparison."""
-    written = leaves(answer.inputs.case)
+    written = input_values(answer.inputs.case)
     values = {path: value for path, value in written.items() if not path.startswith("plan.")}
-    for key, value in choices(answer.evaluation.block).items():
+    for key, value in plan_choices(answer.evaluation.block).items():
         own = written.get(f"plan.{key}")
         values[f"plan.{key}"] = own if own and own.value == value else InputValue(value)
-    held = {} if answer.refused else figures(answer)
+    held = {} if answer.refused else training_figures(answer)
     assumed = {item.path: item.value for item in answer.assumed}
-    documents, facts = named_documents(answer.inputs.case), facts_of(answer.inputs.case)
+    documents, facts = document_digests(answer.inputs.case), facts_of(answer.inputs.case)
     parts = () if answer.refused else (MEMORY, TRAFFIC)
     asked = answer.inputs.case.asked
     return Side(name, values, held, documents, answer.refused, assumed, facts, parts, asked=asked)
 
 
-def named_documents(case: LoadedScenario) -> dict[str, str]:
-    """Digests of the documents that a scenario names, without its own file, which is compared by value."""
+def document_digests(case: LoadedScenario) -> dict[str, str]:
+    """Digests of the documents that a scenario names; its own file is compared by value instead."""
     return dict(list(case.named_digests.items())[1:])

@@ -1,4 +1,4 @@
-"""Every value a case rests on, by the path that --set would take to it."""
+"""Every input value of a scenario and its documents, by the path that --set would use."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ASIDE = frozenset({"search", "limits", "fitted", "year", "family", "offer"})
 
 @record
 class InputValue:
-    """One input value, and the place where it is written, if it is."""
+    """One input value and the place where it is written."""
 
     value: Any
     place: Place | None = None
 
     @property
     def text(self) -> str:
-        """The value as it was written, else as a plain number or word."""
+        """The value as it is written, else as a plain number or word."""
         place = self.place
         if place is not None and place.text and isinstance(self.value, float):
             return place.text[place.column - 1 : place.column - 1 + place.width].strip("'\" ")
@@ -41,8 +41,8 @@ class InputValue:
         return f"{self.value:.10g}" if isinstance(self.value, float) else str(self.value)
 
 
-def leaves(case: LoadedScenario) -> dict[str, InputValue]:
-    """Everything predictions can depend on: the scenario, and the documents it names in the places that name them."""
+def input_values(case: LoadedScenario) -> dict[str, InputValue]:
+    """Every value that predictions can depend on, by path: of the scenario and of the documents that it names."""
     return dict(_walk_values(case, "", case.document))
 
 
@@ -67,41 +67,40 @@ def _walk_values(case: LoadedScenario, path: str, value: Any) -> Iterator[tuple[
         yield path, InputValue(value, getattr(value, "place", None))
 
 
-def holding(path: str) -> tuple[str, str]:
-    """The attribute of a loaded scenario that contains the document of a key, and the key's path inside it."""
+def document_of_path(path: str) -> tuple[str, str]:
+    """The attribute of a loaded scenario that holds the document of a key, and the key's path inside it."""
     above, key = holder(path)
     return REFERENCES[above].held if above else "scenario", key
 
 
-def changed(case: C, path: str, value: float) -> C:
-    """A copy of the case with one number changed, whose bounds are checked as on reading."""
-    held, key = holding(path)
+def case_with_number(case: C, path: str, value: float) -> C:
+    """A copy of the case with one number changed; its bounds are checked as on reading."""
+    held, key = document_of_path(path)
     return replace(case, **{held: paths.changed(getattr(case, held), key, Figure(value))})
 
 
 @record
 class Variant:
-    """A case with other numbers in its documents, and these numbers by their paths."""
+    """A case with some numbers of its documents changed, and these numbers by path."""
 
     case: LoadedScenario
     figures: Mapping[str, float]
 
 
-def variant(case: LoadedScenario, figures: Mapping[str, float]) -> Variant:
-    """The case with some numbers changed, which are checked."""
+def make_variant(case: LoadedScenario, figures: Mapping[str, float]) -> Variant:
+    """The case with some numbers changed and checked."""
     for path, figure in figures.items():
-        case = changed(case, path, figure)
+        case = case_with_number(case, path, figure)
     return Variant(case, figures)
 
 
-def in_columns(case: C, variants: Sequence[Variant]) -> C:
-    """The case with columns in place of the numbers that variants change: a row for each variant.
+def case_in_columns(case: C, variants: Sequence[Variant]) -> C:
+    """The case with a column in place of each number that variants change: one row for each variant.
 
-    Equations take columns where they take numbers. What reads a document as one number raises a TypeError or a
-    ValueError.
+    Equations accept columns as well as numbers. Code that needs a single number raises a TypeError or a ValueError.
     """
     for path in dict.fromkeys(path for each in variants for path in each.figures):
-        held, key = holding(path)
+        held, key = document_of_path(path)
         document = getattr(case, held)
         own = paths.at(document, key)
         if own is None:
@@ -118,34 +117,38 @@ def results_in_rows(
     inputs_of: Callable[[C], Inputs],
     results_of: Callable[[Inputs, str, int], Sequence[float]],
 ) -> list[float | None]:
-    """A result of every variant from one joint evaluation; None for a variant to be evaluated by itself.
+    """A result of every variant from one joint evaluation; None for a variant that must be evaluated alone.
 
-    Variants have one plan and one structure. One whose number decides more than a number, such as whether a part is in
-    use, is no row.
+    All variants have the same plan and structure. A variant whose number changes which equations apply is evaluated
+    alone.
     """
 
     def possible(some: Sequence[Variant]) -> list[bool]:
         """Whether each variant alone is valid."""
-        inputs_of(in_columns(case, some))
+        inputs_of(case_in_columns(case, some))
         return [True] * len(some)
 
     def results(some: Sequence[Variant]) -> Sequence[float]:
         """The result of each variant from one joint evaluation."""
-        return results_of(inputs_of(in_columns(case, some)), result, len(some))
+        return results_of(inputs_of(case_in_columns(case, some)), result, len(some))
 
     if len(variants) == 1:
         return [None]
-    rows = [each for each, is_row in zip(variants, _halved(possible, variants), strict=True) if is_row]
-    values = dict(zip(map(id, rows), _halved(results, rows), strict=True))
+    rows = [each for each, is_row in zip(variants, _evaluate_or_halve(possible, variants), strict=True) if is_row]
+    values = dict(zip(map(id, rows), _evaluate_or_halve(results, rows), strict=True))
     return [values.get(id(each)) for each in variants]
 
 
-def _halved(
+def _evaluate_or_halve(
     work: Callable[[Sequence[Variant]], Sequence[Found]], variants: Sequence[Variant]
 ) -> Sequence[Found | None]:
-    """The results of all variants at once; if that fails, those of each half, None for a single one that fails."""
+    """The results of all variants at once; if that fails, of each half; None for a single variant that fails."""
     try:
         return work(variants) if variants else []
     except (TypeError, ValueError, CostModelError):
         middle = len(variants) // 2
-        return [*_halved(work, variants[:middle]), *_halved(work, variants[middle:])] if middle else [None]
+        return (
+            [*_evaluate_or_halve(work, variants[:middle]), *_evaluate_or_halve(work, variants[middle:])]
+            if middle
+            else [None]
+        )

@@ -1,4 +1,4 @@
-"""The plan that a scenario speaks of, and the sides of a comparison by name: a scenario, a rank, or a stored result."""
+"""Selects the plan that a training question is about: the scenario's own, one of its search, or a stored result."""
 
 from __future__ import annotations
 
@@ -26,8 +26,16 @@ from costmodel.estimate.training_answer.predict_training import (
     unacceptable,
     withheld,
 )
-from costmodel.explore.compare.compare import MEMORY, TRAFFIC, MovedFigure, Side, is_stored, moved, side
-from costmodel.explore.compare.input_paths import InputValue, leaves
+from costmodel.explore.compare.compare import (
+    MEMORY,
+    TRAFFIC,
+    MovedFigure,
+    Side,
+    is_stored,
+    moved_figures,
+    side_of_answer,
+)
+from costmodel.explore.compare.input_paths import InputValue, input_values
 from costmodel.explore.search.scenario_variants import not_to_vary
 from costmodel.explore.search.search import TrainingSearch, listed_by_search, search
 from costmodel.explore.search.training_space import Ranked
@@ -38,11 +46,10 @@ from costmodel.ground.parsing import parse
 # --- the plan that a scenario speaks of: its own, the best of its space, or the one of a rank
 
 
-def answered(case: ResolvedScenario, *, best: bool = False, bands: bool = True) -> Answer:
-    """Evaluates the scenario's own plan; its best plan when asked for, or when it has none.
+def answer_of_own_or_best(case: ResolvedScenario, *, best: bool = False, bands: bool = True) -> Answer:
+    """The answer for the scenario's own plan; for the best plan of its search if asked for, or if it has no plan.
 
-    Where no plan keeps everything, that is the one nearest to it: the best that breaks only limits, or else the one
-    that needs the least memory.
+    If no plan meets everything, the nearest one: the best that only breaks limits, else the one with the least memory.
     """
     if not best and case.scenario.plan is not None:
         return predict(case, bands=bands)
@@ -51,13 +58,13 @@ def answered(case: ResolvedScenario, *, best: bool = False, bands: bool = True) 
     if not rows:
         hint = "costmodel search SCENARIO --why-not shows why"
         raise fail("C004", "no plan of the search is valid", Place(case.file), hint)
-    return answer(search_result.inputs_of(rows[0].variant), plan_of(rows[0]), bands=bands)
+    return answer(search_result.inputs_of(rows[0].variant), plan_of_row(rows[0]), bands=bands)
 
 
-def by_search(case: ResolvedScenario, paths: Sequence[str], *, best: bool) -> bool:
-    """Whether answers along these paths are each the best of a search: if asked for, or if no plan is written.
+def is_by_search(case: ResolvedScenario, paths: Sequence[str], *, best: bool) -> bool:
+    """Whether each answer along these paths has the best plan of a search: if asked for, or if no plan is stated.
 
-    A value of `plan.KEY` is then held in the search.
+    A value of `plan.KEY` is then fixed in the search.
     """
     for path in paths if best else ():
         if fault := not_to_vary(path, partial(listed_by_search, case)):
@@ -65,7 +72,7 @@ def by_search(case: ResolvedScenario, paths: Sequence[str], *, best: bool) -> bo
     return best or (case.scenario.plan is None and not any(path.startswith("plan.") for path in paths))
 
 
-def ranked(case: ResolvedScenario, rank: int) -> Answer:
+def answer_of_rank(case: ResolvedScenario, rank: int) -> Answer:
     """The answer for the plan at a rank of the search, counted from 1; rank 0 is the scenario's own plan."""
     if rank == 0:
         return predict(case)
@@ -74,27 +81,25 @@ def ranked(case: ResolvedScenario, rank: int) -> Answer:
         place = Place(case.file)
         raise fail("C004", f"the search finds {len(search_result.best)} plans that fit, so none of rank {rank}", place)
     row = search_result.best[rank - 1]
-    return answer(search_result.inputs_of(row.variant), plan_of(row))
+    return answer(search_result.inputs_of(row.variant), plan_of_row(row))
 
 
-def plan_of(row: Ranked) -> Plan:
-    """A row of a ranking as the plan a scenario would write."""
+def plan_of_row(row: Ranked) -> Plan:
+    """A row of a ranking as a plan document."""
     return Plan.model_validate({**row.sizes, **plan_to_mapping(row.structure)})
 
 
-def planned(case: ResolvedScenario) -> Plan:
+def own_or_best_plan(case: ResolvedScenario) -> Plan:
     """The scenario's own plan; without one, the best plan of its search."""
     if case.scenario.plan is not None:
         return case.scenario.plan
-    block = answered(case).evaluation.block
+    block = answer_of_own_or_best(case).evaluation.block
     sizes = {name: number(getattr(block, name)) for name in SIZES}
     return Plan.model_validate({**sizes, **plan_to_mapping(block.structure)})
 
 
-def row_results(inputs: TrainingInputs, result: str, rows: int) -> list[float]:
-    """A result of the scenario's own plan in each variant; a variant is a row in columns of the inputs. Results that an
-    unusable plan does not have are withheld.
-    """
+def results_in_variants(inputs: TrainingInputs, result: str, rows: int) -> list[float]:
+    """A result of the scenario's plan in each variant, a row of the columns of `inputs`; NaN if withheld."""
     block, _ = plan_block(inputs, own_plan(inputs))
     with np.errstate(all="ignore"):
         costs = evaluate(inputs, block.at(np.zeros(rows, dtype=np.intp))).costs
@@ -108,45 +113,43 @@ def row_results(inputs: TrainingInputs, result: str, rows: int) -> list[float]:
 
 
 def training_side(name: str, case: ResolvedScenario, rank: int | None, *, changed: bool) -> Side:
-    """A scenario as a side; a stored result if nothing is changed, or the plan of a rank of its search."""
+    """A scenario as one side of a comparison: a stored result if nothing changed, or a plan of its search."""
     stored = next(iter(case.trees.values()), None)
     if isinstance(stored, dict) and is_stored(case) and not changed:
         return _stored_side(name, case, stored, 1 if rank is None else rank)
-    return side(name, answered(case) if rank is None else ranked(case, rank))
+    return side_of_answer(name, answer_of_own_or_best(case) if rank is None else answer_of_rank(case, rank))
 
 
-def advantage(search_result: TrainingSearch) -> list[MovedFigure]:
-    """Results in which the best plan of a search differs from the scenario's own plan, if that one is ranked."""
+def gain_over_own_plan(search_result: TrainingSearch) -> list[MovedFigure]:
+    """The results in which the best plan differs from the scenario's own; empty if the own plan is not ranked."""
     if search_result.yours is None or search_result.your_rank is None or not search_result.best:
         return []
     rows = search_result.yours.evaluation.costs.row(), search_result.best[0].costs
     before, after = ({machine_name(name): value for name, value in row.items()} for row in rows)
-    return moved(before, after)
+    return moved_figures(before, after)
 
 
 def _stored_side(name: str, case: ResolvedScenario, result: Mapping[str, Any], rank: int) -> Side:
-    """A stored result as a side, with the figures that it had when it was written."""
+    """A stored result as one side of a comparison, with the figures that it had when written."""
     plans = result.get("plans")
     plans = plans if isinstance(plans, list) else []
     if not 1 <= rank <= len(plans) or not isinstance(plans[rank - 1], dict):
         hint = "write it again with --json, or ask for another rank"
         raise fail("C004", f"this result has {len(plans)} plans, so none of rank {rank}", Place(name), hint)
     plan = plans[rank - 1]
-    values = {path: value for path, value in leaves(case).items() if not path.startswith("plan.")}
+    values = {path: value for path, value in input_values(case).items() if not path.startswith("plan.")}
     stated = {key: value for key, value in plan.items() if key in Plan.model_fields and value is not None}
     values |= {f"plan.{key}": InputValue(_plain_text(value)) for key, value in stated.items()}
-    digests = {str(item.get("name")): str(item.get("digest")) for item in _rows_of_result(result, "documents")}
+    digests = {str(item.get("name")): str(item.get("digest")) for item in _stored_rows(result, "documents")}
     held = {key: float(plan[key]) for key in map(machine_name, TRAINING_COLUMNS) if _is_number(plan.get(key))}
-    held |= _ledger_of_stages(_rows_of_result(result, "ledger")) | _bytes_by_transfer(
-        _rows_of_result(result, "transfers")
-    )
-    assumed = {str(item.get("path")): str(item.get("value")) for item in _rows_of_result(result, "assumed")}
+    held |= _stored_memory_lines(_stored_rows(result, "ledger")) | _stored_transfers(_stored_rows(result, "transfers"))
+    assumed = {str(item.get("path")): str(item.get("value")) for item in _stored_rows(result, "assumed")}
     parts = tuple(part for part, key in ((MEMORY, "ledger"), (TRAFFIC, "transfers")) if key in result)
-    return Side(name, values, held, digests, assumed=assumed, facts=_facts(case, plan), parts=parts)
+    return Side(name, values, held, digests, assumed=assumed, facts=_facts_at_stored_price(case, plan), parts=parts)
 
 
-def _facts(case: ResolvedScenario, plan: Mapping[str, Any]) -> Facts:
-    """The facts of a case, at the price with which the stored result was made."""
+def _facts_at_stored_price(case: ResolvedScenario, plan: Mapping[str, Any]) -> Facts:
+    """The facts of a case, at the price of the stored result."""
     facts, each, source = facts_of(case), plan.get("price_usd_per_gpu_h"), plan.get("price_source")
     if not _is_number(each) or not isinstance(source, str):
         return facts
@@ -171,12 +174,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _rows_of_result(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+def _stored_rows(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     rows = result.get(key)
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
-def _ledger_of_stages(stages: list[dict[str, Any]]) -> dict[str, float]:
+def _stored_memory_lines(stages: list[dict[str, Any]]) -> dict[str, float]:
     """Bytes of each memory line on the fullest stage of a stored result."""
     peaks = [stage for stage in stages if _is_number(stage.get("peak_bytes"))]
     worst = max(peaks, key=lambda stage: float(stage["peak_bytes"]), default={})
@@ -184,7 +187,7 @@ def _ledger_of_stages(stages: list[dict[str, Any]]) -> dict[str, float]:
     return {f"{MEMORY}{name}": float(worst[name]) for name in names}
 
 
-def _bytes_by_transfer(rows: list[dict[str, Any]]) -> dict[str, float]:
+def _stored_transfers(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Seconds and bytes of each collective of a stored result, by name."""
     totals: dict[str, float] = {}
     for row in rows:

@@ -1,1 +1,1 @@
-"""Diagnoses a slow step: single causes that would explain a measured time, and measurements that distinguish them."""
+"""Diagnoses a slow training step: causes that would explain a measured time, and terms of a profile."""

@@ -1,4 +1,4 @@
-"""Diagnoses a measured step: the causes that alone would explain it."""
+"""Finds single causes that would explain why a measured training step is slower than predicted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import flop_of_step
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.estimate.training_answer.training_error_band import residual
-from costmodel.explore.diagnose.measured import MeasuredStep, PredictedTerms, of_evaluation, step_of, with_figure
+from costmodel.explore.diagnose.measured import (
+    MeasuredStep,
+    PredictedTerms,
+    predicted_with_value,
+    step_time_of_text,
+    terms_of_evaluation,
+)
 from costmodel.explore.explain.effects import ExplainedAnswer, explained_plan
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
@@ -37,7 +43,7 @@ LEAST_SPREAD = 0.01  # nothing is known better than to a hundredth
 
 @record
 class Cause:
-    """A possible cause: one figure that may differ from what the documents state.
+    """One figure that may differ from its documents, such as a link rate, and so explain a slow step.
 
     path: where it stands in a scenario; nothing for what a scenario does not hold
     expected, spread: its value in the documents, and the standard deviation of its logarithm, of a share itself
@@ -57,17 +63,17 @@ class Cause:
     part: float = 0.0
 
 
-def causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+def possible_causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     """The causes that this plan can have."""
-    yield _clocks(answer)
-    yield from _causes_in_kernels(answer, base)
-    yield from _causes_in_overlap(answer, base)
-    yield from _causes_in_links(answer, base)
+    yield _clock_cause(answer)
+    yield from _kernel_causes(answer, base)
+    yield from _overlap_causes(answer, base)
+    yield from _link_causes(answer, base)
     yield from _causes_without_figure(answer, base)
 
 
-def _clocks(answer: Answer) -> Cause:
-    """Slowdown of matrix products in a real step."""
+def _clock_cause(answer: Answer) -> Cause:
+    """The cause that matrix products run slower in a real step than alone."""
     inputs, common = answer.inputs, answer.inputs.case.common
     sustained = residual(inputs.case.efficiency.sustained, common.sustained)
     fits = (common.matmul[name] for name in (inputs.recipe.fit, "bf16") if name in common.matmul)
@@ -84,8 +90,8 @@ def _clocks(answer: Answer) -> Cause:
     )
 
 
-def _causes_in_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
-    """The constants of kernels that could make the step longer, each with its spread."""
+def _kernel_causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+    """One cause for each kernel constant that could lengthen the step, with its spread."""
     inputs, terms = answer.inputs, base.terms
     efficiency, common, stack = inputs.case.efficiency, inputs.case.common, inputs.stack
     if terms["attention"] and inputs.rates.attention is not None:
@@ -125,8 +131,8 @@ def _causes_in_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
 _OVERLAPPING = ("tp", "cp", "pp", "dp")
 
 
-def _causes_in_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
-    """The shares of communication that hide, each with its spread, as causes of a longer step."""
+def _overlap_causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+    """One cause for each share of communication that is hidden, with its spread."""
     inputs = answer.inputs
     shares = {axis: float(getattr(inputs.overlap, axis)) for axis in _OVERLAPPING}
     shares["ep"] = 0.0 if inputs.experts is None else inputs.experts.overlap
@@ -144,8 +150,8 @@ def _causes_in_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
             )
 
 
-def _causes_in_links(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
-    """The rates of links that could make the step longer, each with its spread."""
+def _link_causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+    """One cause for each link rate that could lengthen the step, with its spread."""
     inputs, case, common = answer.inputs, answer.inputs.case, answer.inputs.case.common
     taking = [item for item in answer.evaluation.step.transfers if number(item.total_time) > 0]
     inside = any(number(item.group.domains) <= 1 for item in taking)
@@ -187,7 +193,7 @@ def _causes_in_links(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
 
 
 def _causes_without_figure(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
-    """Causes for which a scenario has no figure, such as a slow stage: each slows the whole step down."""
+    """Causes that no scenario key states, such as a slow stage: each slows the whole step down."""
     steps = (answer.inputs.case.practice or read("practice", "usual")).steps
     spread, terms = float(end_spread(1.0, steps.tail)), base.terms
     block = answer.evaluation.block
@@ -204,7 +210,7 @@ def _causes_without_figure(answer: Answer, base: PredictedTerms) -> Iterator[Cau
             term="bubble",
             part=busy,
         )
-    yield from _one_part(answer, base, spread)
+    yield from _slow_accelerator_cause(answer, base, spread)
     yield Cause(
         "fixed",
         "fixed time a step: data loader, logging, host synchronisation",
@@ -217,8 +223,8 @@ def _causes_without_figure(answer: Answer, base: PredictedTerms) -> Iterator[Cau
     )
 
 
-def _one_part(answer: Answer, base: PredictedTerms, spread: float) -> Iterator[Cause]:
-    """The cause that one slow accelerator makes all others wait."""
+def _slow_accelerator_cause(answer: Answer, base: PredictedTerms, spread: float) -> Iterator[Cause]:
+    """The cause that all ranks wait for one slow accelerator."""
     block, terms = answer.evaluation.block, base.terms
     work = terms["matmul"] + terms["attention"] + terms["memory_bound"] + terms["launch"]
     waiting = "dp_exposed" if float(block.dp[0]) > 1 else "bubble" if float(block.pp[0]) > 1 else "tp_exposed"
@@ -251,7 +257,7 @@ SHORT = {
 
 @record
 class SecondRun:
-    """A run with one setting changed: its measured step, and what is predicted of it."""
+    """A measured run with one setting changed, and its prediction."""
 
     setting: str
     measured: float
@@ -260,13 +266,13 @@ class SecondRun:
     causes: Mapping[str, Cause]
 
     def with_cause(self, one: Explanation) -> float:
-        """The predicted step of this run if the cause that explains the first run applies to it too."""
+        """The predicted step time [s] of this run if the cause that explains the first run applies here too."""
         cause, value = one.cause, one.value or 0.0
         own = self.causes.get(cause.name)
         if own is None:
             return self.base.step
         if cause.way != "added":
-            found = with_figure(self.answer.inputs.case, self.answer.plan, cause.path, value)
+            found = predicted_with_value(self.answer.inputs.case, self.answer.plan, cause.path, value)
             return math.nan if found is None else found.step
         added = value if cause.unit == "s" else (value - 1) * own.part
         return self.base.step + added
@@ -275,12 +281,12 @@ class SecondRun:
 def second_runs(
     first: ResolvedScenario, with_setting: Callable[[str], ResolvedScenario], stated: Sequence[str]
 ) -> tuple[SecondRun, ...]:
-    """Parses further runs, stated as setting=value:figure, whose figure is a time or an MFU."""
+    """The further runs in texts such as "plan.tp=4: 9.1 s"; the figure is a time or an MFU."""
     return tuple(_second_run(first, with_setting, text) for text in stated)
 
 
 def _second_run(first: ResolvedScenario, with_setting: Callable[[str], ResolvedScenario], text: str) -> SecondRun:
-    """The second run of a text such as "plan.tp=4: 9.1 s", with the setting that it changes."""
+    """The second run in a text such as "plan.tp=4: 9.1 s", with the setting that it changes."""
     setting, _, figure = text.rpartition(":")
     path, separator, value = (part.strip() for part in setting.partition("="))
     if not figure.strip() or not separator or not value:
@@ -293,13 +299,13 @@ def _second_run(first: ResolvedScenario, with_setting: Callable[[str], ResolvedS
     if answer.refused:
         hint = f"costmodel estimate with --set {full} states the reason"
         raise fail("C023", f"with {setting} the plan is invalid: {answer.refused[0]}", None, hint)
-    base = of_evaluation(answer.evaluation)
-    measured = step_of(answer.inputs, base, figure.strip(), "--also")
-    return SecondRun(setting, measured, answer, base, {cause.name: cause for cause in causes(answer, base)})
+    base = terms_of_evaluation(answer.evaluation)
+    measured = step_time_of_text(answer.inputs, base, figure.strip(), "--also")
+    return SecondRun(setting, measured, answer, base, {cause.name: cause for cause in possible_causes(answer, base)})
 
 
-def beside(found: Diagnosis, runs: tuple[SecondRun, ...]) -> Diagnosis:
-    """Ranks the causes again, by how well each explains the other runs too."""
+def ranked_by_second_runs(found: Diagnosis, runs: tuple[SecondRun, ...]) -> Diagnosis:
+    """The diagnosis with its causes ranked again, by how well each explains the other runs too."""
     if not runs or not found.explained:
         return replace(found, runs=runs)
     ranked = sorted((_with_contradiction(one, runs) for one in found.explained), key=lambda one: one.order)
@@ -350,18 +356,18 @@ class Explanation:
 
     @property
     def order(self) -> tuple[bool, float, str]:
-        """The place among causes: those that hardly matter and that no measured term speaks for or against are last."""
+        """Sort key of causes: those that hardly matter and that no measured term supports or contradicts come last."""
         is_unseen = not self.confirmed and self.against is None
         return is_unseen and abs(self.usual) < SMALL_PART * abs(self.explains), self.score, self.cause.name
 
     @property
     def score(self) -> float:
-        """The rank of a cause, lower is better: the deviations of its value and of the measured terms together."""
+        """How badly a cause explains the step: the deviations of its value and of the measured terms together."""
         return math.hypot(self.distance, self.misfit)
 
     @property
     def range(self) -> tuple[float, float]:
-        """The expected range of the value, P10 to P90."""
+        """The usual range of the value, P10 to P90."""
         cause = self.cause
         if cause.way == "share":
             return max(cause.expected - 1.28 * cause.spread, 0.0), min(cause.expected + 1.28 * cause.spread, 1.0)
@@ -373,7 +379,7 @@ class Explanation:
 
 @record
 class Diagnosis:
-    """A measured step, its prediction and band, and the causes that would explain the gap, likeliest first."""
+    """A measured step, its prediction with band, and the causes that would explain the gap, likeliest first."""
 
     answer: ExplainedAnswer
     measured: MeasuredStep
@@ -387,43 +393,43 @@ class Diagnosis:
 
     @property
     def inside(self) -> bool:
-        """Whether the measured step lies in the band."""
+        """Whether the measured step lies within the predicted band."""
         return self.low <= self.measured.step <= self.high
 
     @property
     def of_another_job(self) -> bool:
-        """Whether the step is probably another job's: so far from its prediction, or faster than any cause makes it."""
+        """Whether the step is probably of another job: too far from its prediction, or faster than possible."""
         is_near = self.base.step / SAME_JOB <= self.measured.step <= self.base.step * SAME_JOB
         is_faster = self.measured.step < self.low and not self.explained
         return bool(self.doubts) or is_faster or not is_near
 
     @property
     def over(self) -> dict[str, float]:
-        """Measured terms that are longer or shorter than predicted by more than dust, and by how much."""
+        """The measured terms that differ noticeably from the prediction, and by how many seconds."""
         apart = {name: time - self.base.terms[name] for name, time in self.measured.terms.items()}
         return {name: time for name, time in apart.items() if abs(time) > DUST * self.base.step}
 
     @property
     def gap(self) -> float:
-        """The measured minus the predicted step time."""
+        """Measured minus predicted step time [s]."""
         return self.measured.step - self.base.step
 
 
 def diagnose(answer: ExplainedAnswer, base: PredictedTerms, measured: MeasuredStep) -> Diagnosis:
-    """Finds the causes of a measured step outside its predicted band; none if it lies inside, or is of another job."""
+    """Finds causes of a measured step outside its predicted band; none if it is inside, or of another job."""
     row = answer.evaluation.costs.row()
-    doubts = tuple(_doubts(answer, base, measured))
+    doubts = tuple(_wrong_job_reasons(answer, base, measured))
     found = Diagnosis(answer, measured, base, row["step_time_low"], row["step_time_high"], doubts=doubts)
     if found.inside or doubts:
         return found
-    tried = [_explain_cause(answer, base, measured, cause) for cause in causes(answer, base)]
+    tried = [_explain_cause(answer, base, measured, cause) for cause in possible_causes(answer, base)]
     able = sorted((one for one in tried if one.value is not None), key=lambda one: one.order)
     unable = tuple(one for one in tried if one.value is None)
     return Diagnosis(answer, measured, base, found.low, found.high, tuple(able), unable)
 
 
-def _doubts(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Iterator[str]:
-    """Why the step is hardly of this job: it is beyond the peak, its log is of another job, or the plan has no room."""
+def _wrong_job_reasons(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Iterator[str]:
+    """Reasons to doubt that the step is of this job: it beats the peak, a log differs, or the plan does not fit."""
     row = answer.evaluation.costs.row()
     inputs = answer.inputs
     work = flop_of_step(inputs, base.block).model
@@ -438,7 +444,7 @@ def _doubts(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Ite
 
 
 def _explain_cause(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cause: Cause) -> Explanation:
-    """The value of a cause that closes the gap, and what the cause explains in its usual range."""
+    """The value of a cause that closes the gap, and how much the cause explains within its usual range."""
     gap = measured.step - base.step
     if cause.way == "added":
         found = _explain_by_added_time(base, measured, cause, gap)
@@ -447,21 +453,21 @@ def _explain_cause(answer: Answer, base: PredictedTerms, measured: MeasuredStep,
         if value is None:
             return Explanation(cause, None, last.step - base.step)
         found = _with_deviations(base, measured, cause, value, last)
-    return replace(found, usual=_usual_time(answer, base, found, worse=gap > 0))
+    return replace(found, usual=_time_in_usual_range(answer, base, found, worse=gap > 0))
 
 
-def _usual_time(answer: Answer, base: PredictedTerms, one: Explanation, *, worse: bool) -> float:
+def _time_in_usual_range(answer: Answer, base: PredictedTerms, one: Explanation, *, worse: bool) -> float:
     """Seconds that a cause adds to the step at the end of its usual range."""
     cause, (low, high) = one.cause, one.range
     if cause.way == "added":
         return high if cause.unit == "s" else (high - 1) * cause.part
     end = high if worse == (cause.way == "grows") else low
-    found = with_figure(answer.inputs.case, answer.plan, cause.path, end)
+    found = predicted_with_value(answer.inputs.case, answer.plan, cause.path, end)
     return 0.0 if found is None else found.step - base.step
 
 
 def _explain_by_added_time(base: PredictedTerms, measured: MeasuredStep, cause: Cause, gap: float) -> Explanation:
-    """An explanation by time added to the step: a part's slowdown, or seconds."""
+    """An explanation by time added to the step: the slowdown of a part, or seconds."""
     if gap < 0:
         return Explanation(cause, None, 0.0)
     last = base.with_added(cause.term, gap)
@@ -474,14 +480,14 @@ def _explain_by_added_time(base: PredictedTerms, measured: MeasuredStep, cause: 
 def _solve_value(
     case: ResolvedScenario, plan: Plan, base: PredictedTerms, cause: Cause, gap: float
 ) -> tuple[float | None, PredictedTerms]:
-    """The value that gives the measured step, or None where none does; and the last prediction tried."""
+    """The value that gives the measured step (None if none does), and the last prediction tried."""
     worse = gap > 0
     end = _largest_change(cause, worse=worse)
     seen: dict[float, PredictedTerms] = {0.0: base}
 
     def left(turned: float) -> float:
         if turned not in seen:
-            found = with_figure(case, plan, cause.path, _value(cause, turned))
+            found = predicted_with_value(case, plan, cause.path, _value_after_change(cause, turned))
             if found is None:
                 return math.nan
             seen[turned] = found
@@ -491,11 +497,11 @@ def _solve_value(
     if over is None:
         return None, seen[low]
     turned = _false_position(left, low, over, gap)
-    return _value(cause, turned), seen[turned]
+    return _value_after_change(cause, turned), seen[turned]
 
 
 def _bracket(left: Callable[[float], float], end: float, gap: float) -> tuple[float, float | None]:
-    """Two changes of a figure between which the gap closes; the second is None where it does not close."""
+    """Two changes of a figure between which the gap closes; the second is None if it never closes."""
     low, turned = 0.0, math.copysign(min(abs(end), 0.25), end)
     while True:
         still = left(turned)
@@ -510,7 +516,7 @@ def _bracket(left: Callable[[float], float], end: float, gap: float) -> tuple[fl
 
 
 def _false_position(left: Callable[[float], float], low: float, high: float, gap: float) -> float:
-    """The root of a bracketed function by false position, halving the end that stays (Illinois)."""
+    """The change between `low` and `high` at which `left` is zero, by the Illinois variant of false position."""
     at_low, at_high = left(low), left(high)
     turned = high
     for _ in range(ROUNDS):
@@ -538,7 +544,7 @@ def _largest_change(cause: Cause, *, worse: bool) -> float:
     return MOST if worse else max(least, min(cause.expected - 1, 0.0)) if is_part else least
 
 
-def _value(cause: Cause, turned: float) -> float:
+def _value_after_change(cause: Cause, turned: float) -> float:
     """The value of a figure that is worse than expected by a relative change."""
     if cause.way == "share":
         return min(max(cause.expected * (1 - turned), 0.0), 1.0)
@@ -569,6 +575,6 @@ def _with_deviations(
 
 
 def _term_deviation(measured: MeasuredStep, last: PredictedTerms, name: str) -> float:
-    """The distance of a measured term from the one that a cause predicts, in standard deviations."""
+    """How far a measured term is from the value that a cause predicts, in standard deviations."""
     spread = math.hypot(TERM_SPREAD * last.terms[name], DUST * last.step)
     return abs(measured.terms[name] - last.terms[name]) / spread

@@ -1,4 +1,4 @@
-"""What was measured of a step: its time, by whatever figure states it, and single terms of a profile."""
+"""Reads what was measured of a training step (time, MFU, throughput, terms of a profile) and the prediction for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from costmodel.exchange.logs.trainer_log import measured_run, trainer_log
 from costmodel.exchange.tables.csv_cells import row_of, sheet
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.answer_labels import meaning_of
-from costmodel.explore.compare.input_paths import changed
+from costmodel.explore.compare.input_paths import case_with_number
 from costmodel.ground.counts import EXCHANGING, number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.parsing import UnitError, parse
@@ -39,7 +39,7 @@ WITHOUT_KERNELS = ("bubble", "launch")
 
 @record
 class PredictedTerms:
-    """A predicted step in seconds, the terms that add up to it, and each axis's communication, hidden or not."""
+    """A predicted step time, its terms, and each axis's communication, hidden or not; in seconds."""
 
     block: Block
     step: float
@@ -53,14 +53,14 @@ class PredictedTerms:
         return replace(self, step=self.step + time, terms=terms)
 
 
-def predicted(inputs: TrainingInputs, plan: Plan) -> PredictedTerms:
-    """The step of a plan."""
+def predicted_terms(inputs: TrainingInputs, plan: Plan) -> PredictedTerms:
+    """The predicted step of a plan."""
     block, _ = plan_block(inputs, plan)
-    return of_evaluation(evaluate(inputs, block))
+    return terms_of_evaluation(evaluate(inputs, block))
 
 
-def of_evaluation(evaluation: Evaluation) -> PredictedTerms:
-    """The step of a plan that is evaluated."""
+def terms_of_evaluation(evaluation: Evaluation) -> PredictedTerms:
+    """The predicted step of an evaluated plan."""
     costs, terms = evaluation.costs.row(), dict[str, float]()
     for column in TERM_COLUMNS.values():
         terms[column] = costs[column]
@@ -71,12 +71,12 @@ def of_evaluation(evaluation: Evaluation) -> PredictedTerms:
     return PredictedTerms(evaluation.block, costs["step_time"], terms)
 
 
-def with_figure(case: ResolvedScenario, plan: Plan, path: str, value: float) -> PredictedTerms | None:
+def predicted_with_value(case: ResolvedScenario, plan: Plan, path: str, value: float) -> PredictedTerms | None:
     """The prediction with one value of the scenario changed; None if that value is invalid."""
     try:
-        other: Any = changed(case, path, value)
+        other: Any = case_with_number(case, path, value)
         with np.errstate(all="ignore"):
-            terms = predicted(training_inputs(other), plan)
+            terms = predicted_terms(training_inputs(other), plan)
     except (CostModelError, ValidationError):
         return None
     return terms if np.isfinite(terms.step) else None
@@ -97,9 +97,9 @@ AGREE = 0.04  # a share by which figures of one step may differ: an MFU of two d
 
 @record
 class MeasuredStep:
-    """A measured step in seconds, by the figures that state it, and its terms.
+    """A measured step time [s], its terms, and the figures that state it.
 
-    contradictions: what a log states of its job that the scenario does not have
+    contradictions: what the log states about its job that does not match the scenario
     """
 
     step: float
@@ -109,7 +109,7 @@ class MeasuredStep:
     contradictions: tuple[str, ...] = ()
 
 
-def measured(
+def measured_step(
     inputs: TrainingInputs,
     base: PredictedTerms,
     whole: Mapping[str, str],
@@ -118,14 +118,14 @@ def measured(
     trace: MeasuredStep | None = None,
     busy: str = "",
 ) -> MeasuredStep:
-    """The measured step from the options, a table and a trace; a fault where it is missing or contradictory.
+    """The measured step from options, a table and a trace; raises a fault if it is missing or contradictory.
 
-    What options and the table state holds before the trace, whose recording may have slowed the step.
+    Options and table override the trace, since recording may have slowed the step.
     """
     figures = {name: _parsed_time(name, text, OPTIONS[name]) for name, text in whole.items() if text}
     parts = dict(_parsed_term(text) for text in terms)
     if table:
-        for name, value in _of_table(table):
+        for name, value in _figures_of_file(table):
             (figures if name in WHOLE else parts)[name] = value
     log = {name: parts.pop(name) for name in (_RATE, _WORK, *_STATED) if name in parts}
     contradictions = tuple(_contradictions(inputs, base, figures, log))
@@ -139,8 +139,10 @@ def measured(
         hint = "add --step 18.9s, --mfu 40%, --tokens-per-s 450k, --from FILE or --trace FILE"
         raise fail("C023", "the measured time of the step is missing", None, hint)
     if busy:
-        parts[IDLE] = (1.0 - _parsed_time("mfu", busy, "--busy")) * _as_step(inputs, base, *next(iter(figures.items())))
-    steps = {name: _as_step(inputs, base, name, value) for name, value in figures.items()}
+        parts[IDLE] = (1.0 - _parsed_time("mfu", busy, "--busy")) * _step_time_of_figure(
+            inputs, base, *next(iter(figures.items()))
+        )
+    steps = {name: _step_time_of_figure(inputs, base, name, value) for name, value in figures.items()}
     low, high = min(steps.values()), max(steps.values())
     if low <= 0:
         raise fail("C023", "a measured step time must be positive", None, "for example --step 18.9s")
@@ -149,14 +151,14 @@ def measured(
         hint = "leave out what is of another run, batch or FLOP convention (assume.flop_convention)"
         raise fail("C023", f"the figures are not of one step: {said}", None, hint)
     step = steps.get("step_time", next(iter(steps.values())))
-    _within_step(step, parts)
+    _check_terms_fit(step, parts)
     return MeasuredStep(step, figures, parts, notes, contradictions)
 
 
 def _contradictions(
     inputs: TrainingInputs, base: PredictedTerms, figures: Mapping[str, float], log: Mapping[str, float]
 ) -> Iterator[str]:
-    """What a log states of its job that the scenario does not have: sequences, or rates that mean another step."""
+    """Values of a log that contradict the scenario: sequences in a step, or a rate that implies another step time."""
     known = {"global_batch": float(inputs.global_batch), "seq_len": float(inputs.sequence)}
     others = [name for name in _STATED if name in log and log[name] != known[name]]
     for name in others:
@@ -168,14 +170,14 @@ def _contradictions(
     rates = {"tokens/s": (log.get(_RATE), "tokens_per_s", float(inputs.ranks), _OFF)}
     rates["TFLOP/s"] = (log.get(_WORK), "mfu", 1e12 / inputs.rates.mfu_peak, _WORK_OFF)
     for unit, (rate, name, factor, off) in rates.items():
-        step = _as_step(inputs, base, name, rate * factor) if rate else timed
+        step = _step_time_of_figure(inputs, base, name, rate * factor) if rate else timed
         if not 1 - off < step / timed < 1 + off:
             stated = f"its {rate:,.0f} {unit} a GPU mean a step of {show_time(step)} of this scenario"
             yield f"its times mean a step of {show_time(timed)}, but {stated}"
 
 
-def _within_step(step: float, parts: Mapping[str, float]) -> None:
-    """A fault where terms take longer than the step that they are parts of."""
+def _check_terms_fit(step: float, parts: Mapping[str, float]) -> None:
+    """Raises a fault if terms take longer than the step that they belong to."""
     longest = max(parts, key=parts.__getitem__, default="")
     added = sum(time for name, time in parts.items() if name not in (*COMMUNICATION, IDLE))
     said = ""
@@ -188,7 +190,7 @@ def _within_step(step: float, parts: Mapping[str, float]) -> None:
         raise fail("C023", f"{said}, longer than the step of {show_time(step)}", None, hint)
 
 
-def _as_step(inputs: TrainingInputs, base: PredictedTerms, name: str, value: float) -> float:
+def _step_time_of_figure(inputs: TrainingInputs, base: PredictedTerms, name: str, value: float) -> float:
     """The step time [s] that a measured figure implies: a time, an MFU, or tokens per second."""
     if name == "step_time":
         return value
@@ -200,17 +202,17 @@ def _as_step(inputs: TrainingInputs, base: PredictedTerms, name: str, value: flo
     return number(work_time(flop, value * inputs.rates.mfu_peak, inputs.ranks))
 
 
-def step_of(inputs: TrainingInputs, base: PredictedTerms, text: str, option: str) -> float:
-    """The time of a step from a figure of it: a time, or an MFU in percent."""
+def step_time_of_text(inputs: TrainingInputs, base: PredictedTerms, text: str, option: str) -> float:
+    """The step time [s] in a text: a time, or an MFU in percent."""
     name = "mfu" if text.endswith("%") else "step_time"
-    seconds = _as_step(inputs, base, name, _parsed_time(name, text, option))
+    seconds = _step_time_of_figure(inputs, base, name, _parsed_time(name, text, option))
     if seconds <= 0:
         raise fail("C023", "a measured step time must be positive", None, "for example --also global_batch=2048:35s")
     return seconds
 
 
 def _parsed_time(name: str, text: str, where: str) -> float:
-    """The seconds, MFU or rate in a text; a fault that shows valid examples."""
+    """The seconds, MFU or rate in a text; else a fault with valid examples."""
     try:
         value = _quantity(name, text)
     except UnitError as error:
@@ -237,7 +239,7 @@ def _parsed_term(text: str) -> tuple[str, float]:
 
 
 def _term_name(name: str) -> str:
-    """The name of a term, which may be written as its label in `estimate`, or as the axis of its communication."""
+    """The name of a term, given as its label in `estimate` or as the axis of its communication."""
     plain = name.casefold().replace(" ", "_")
     label = (meaning_of(name) or ("", ""))[1]
     term = next((spelling for spelling in (plain, f"{plain}_time", label) if spelling in (*TERMS, IDLE)), "")
@@ -248,19 +250,19 @@ def _term_name(name: str) -> str:
     return term
 
 
-def _of_table(path: str) -> list[tuple[str, float]]:
-    """The figures of a file: of a log of training, a table of one run, or lines of name,value.
+def _figures_of_file(path: str) -> list[tuple[str, float]]:
+    """The figures in a file: a training log, a table of one run, or lines of name,value.
 
     A line has a term with its time, step_time, tokens_per_s or mfu; the first line may be a heading.
     """
     text = file_text(path, largest=LARGEST_TABLE)
-    if time := _of_runs(path, text):
+    if time := _step_time_of_run_table(path, text):
         return [("step_time", time)]
-    return _of_log(path, text) or _terms_of_lines(path, text)
+    return _figures_of_log(path, text) or _terms_of_lines(path, text)
 
 
-def _of_runs(path: str, text: str) -> float | None:
-    """The step time of a table of one measured run, as `import --as runs` writes it; None for other texts."""
+def _step_time_of_run_table(path: str, text: str) -> float | None:
+    """The step time in a table of one measured run, as `import --as runs` writes it; None for other texts."""
     if "step_time_s" not in text.partition("\n")[0].casefold():
         return None
     table = sheet(path, text, COLUMNS)
@@ -271,8 +273,8 @@ def _of_runs(path: str, text: str) -> float | None:
     return rows[0].number("step_time_s")
 
 
-def _of_log(path: str, text: str) -> list[tuple[str, float]]:
-    """The median step time of a log of training behind its warm-up, and its rate; nothing for other texts."""
+def _figures_of_log(path: str, text: str) -> list[tuple[str, float]]:
+    """The median step time and rate of a training log after its warm-up; empty for other texts."""
     try:
         log = trainer_log(text, path) or read_log(text, path)
     except CostModelError:

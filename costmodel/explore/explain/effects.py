@@ -1,4 +1,4 @@
-"""What a change of one setting does to a result."""
+"""What each choice of a training plan, such as gradient compression, changes in its step time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FREE = 1e18  # bytes a second of a link that nothing waits for
 
 @record
 class Effect:
-    """A key of the scenario, its value, the time of a step with it and without it, and further remarks."""
+    """One choice: its key and value, the step time with it and without it, and sentences about it."""
 
     key: str
     value: str
@@ -66,12 +66,12 @@ class Effect:
 
     @property
     def saved(self) -> float:
-        """Time of a step that it saves; negative where it costs time."""
+        """Step time [s] that the choice saves; negative if it costs time."""
         return self.without - self.step_time
 
 
 def effects(answer: Answer) -> list[Effect]:
-    """The effect of each choice of the plan that can be left out; none for a refused plan."""
+    """The effect of each choice of the plan that could be left out; none for a rejected plan."""
     return [] if answer.refused else list(_all_effects(answer))
 
 
@@ -82,29 +82,38 @@ def _all_effects(answer: Answer) -> Iterator[Effect]:
     compression = block.structure.compression
     if compression != "none":
         plain = answered(answer.inputs, answer.plan.model_copy(update={"compression": "none"}))
-        yield Effect("plan.compression", compression, step, _step_time(plain), tuple(_of_compression(answer, plain)))
+        yield Effect("plan.compression", compression, step, _step_time(plain), tuple(_compression_lines(answer, plain)))
 
     if block.structure.sync != USUAL:
         plain = answered(answer.inputs, answer.plan.model_copy(update={"sync": USUAL}))
-        yield Effect("plan.sync", block.structure.sync, step, _step_time(plain), tuple(_of_sync(answer, plain)))
+        yield Effect("plan.sync", block.structure.sync, step, _step_time(plain), tuple(_sync_lines(answer, plain)))
     if (critical := critical_batch(answer.inputs.case.scenario.workload)) is not None:
-        yield _of_batch(answer, float(critical))
+        yield _batch_effect(answer, float(critical))
     if answer.inputs.case.scenario.workload.learning_rate is not None:
-        yield _of_learning_rate(answer)
+        yield _learning_rate_effect(answer)
     if answer.inputs.sites is not None:
-        yield _of_sites(answer, answer.inputs.sites)
+        yield _sites_effect(answer, answer.inputs.sites)
     if answer.inputs.groups and block.structure.shares == "proportional":
         plain = answered(answer.inputs, answer.plan.model_copy(update={"shares": "equal"}))
-        yield Effect("plan.shares", "proportional", step, _step_time(plain), tuple(_of_shares(answer)), always=True)
+        yield Effect(
+            "plan.shares", "proportional", step, _step_time(plain), tuple(_batch_share_lines(answer)), always=True
+        )
     if answer.inputs.groups and block.structure.shares == "stages":
-        yield Effect("plan.shares", "stages", step, _equal_layers(answer), tuple(_of_stages(answer)), always=True)
-    if stated := _stragglers(answer):
+        yield Effect(
+            "plan.shares",
+            "stages",
+            step,
+            _step_time_with_equal_layers(answer),
+            tuple(_stage_layer_lines(answer)),
+            always=True,
+        )
+    if stated := _straggler_text(answer):
         plain = _answer_without_stragglers(answer)
         yield Effect("assume.stragglers", stated, step, _step_time(plain))
 
 
-def _of_batch(answer: Answer, critical: float) -> Effect:
-    """The effect of the batch: steps and samples to reach a loss, and the batch that takes the least time."""
+def _batch_effect(answer: Answer, critical: float) -> Effect:
+    """The effect of the global batch: steps and samples to reach a loss, and the fastest batch."""
     case, step = answer.inputs.case, _step_time(answer)
     workload = case.scenario.workload
     batch = float(workload.global_batch * workload.sequence)
@@ -122,13 +131,13 @@ def _of_batch(answer: Answer, critical: float) -> Effect:
     value = f"{significant(critical / 1e6, 3)} M tokens"
     if is_fitted(workload):
         value = f"{value}, by {workload.critical_batch}"
-        words += (_fits_apart(critical, batch, lambda end: float(best_batch(end, fixed, ranks, each))),)
+        words += (_critical_batch_range_text(critical, batch, lambda end: float(best_batch(end, fixed, ranks, each))),)
         words += other_meaning(workload)
     return Effect("workload.critical_batch", value, step, math.nan, words, always=True)
 
 
-def _of_learning_rate(answer: Answer) -> Effect:
-    """The learning rate for the global batch, from one that is known to be good for another."""
+def _learning_rate_effect(answer: Answer) -> Effect:
+    """The learning rate for the global batch, scaled from one that is good at another batch."""
     case = answer.inputs.case
     workload, stated = case.scenario.workload, case.scenario.workload.learning_rate
     assert stated is not None
@@ -149,15 +158,15 @@ def _of_learning_rate(answer: Answer) -> Effect:
     return Effect("workload.learning_rate", value, _step_time(answer), math.nan, tuple(words), always=True)
 
 
-def _fits_apart(critical: float, batch: float, best: Callable[[float], float]) -> str:
-    """A sentence with the ranges of steps and batches, since fits of the critical batch differ that much."""
+def _critical_batch_range_text(critical: float, batch: float, best: Callable[[float], float]) -> str:
+    """A sentence with ranges of steps and batches, since fits of the critical batch differ by a factor."""
     ends = critical / FITS_APART, critical * FITS_APART
     steps = (significant(float(steps_for_batch(1.0, end, batch)), 3) for end in ends)
     batches = (significant(best(end) / 1e6, 3) for end in ends)
     return f"fits differ by up to three times: {' – '.join(steps)} times the steps, {' – '.join(batches)} M tokens"
 
 
-def _of_sites(answer: Answer, sites: Sites) -> Effect:
+def _sites_effect(answer: Answer, sites: Sites) -> Effect:
     """The cost of exchanges between sites, and the link or interval with which they would cost little."""
     case = answer.inputs.case
     plan = answer.plan.model_copy(update={"sites": sites.model_copy(update={"link": FREE, "latency": 0.0})})
@@ -176,8 +185,8 @@ def _of_sites(answer: Answer, sites: Sites) -> Effect:
     return Effect("plan.sites", value, _step_time(answer), alone, words, always=True)
 
 
-def _of_shares(answer: Answer) -> Iterator[str]:
-    """The share of the batch that each kind of nodes takes."""
+def _batch_share_lines(answer: Answer) -> Iterator[str]:
+    """For each kind of nodes, a line with its share of the batch."""
     from costmodel.estimate.training.unequal_nodes import micro_batches_of_groups
 
     inputs, block = answer.inputs, answer.evaluation.block
@@ -192,8 +201,8 @@ def _of_shares(answer: Answer) -> Iterator[str]:
         yield f"{name} × {nodes:.0f}: {share} % of the batch, {each}"
 
 
-def _equal_layers(answer: Answer) -> float:
-    """The step time with equal layers on all stages, set by the slowest kind; NaN where they do not divide."""
+def _step_time_with_equal_layers(answer: Answer) -> float:
+    """The step time if all stages had equally many layers; NaN if the layers do not divide."""
     from costmodel.estimate.training.unequal_nodes import CROSSED_BY_STAGES
 
     inputs, block = answer.inputs, answer.evaluation.block
@@ -203,8 +212,8 @@ def _equal_layers(answer: Answer) -> float:
     return max(_step_time(answered(kind, answer.plan.model_copy(update={"shares": "equal"}))) for kind in alone)
 
 
-def _of_stages(answer: Answer) -> Iterator[str]:
-    """The layers of the stages on each kind of nodes."""
+def _stage_layer_lines(answer: Answer) -> Iterator[str]:
+    """For each kind of nodes, a line with the layers of its stages."""
     from costmodel.estimate.training.unequal_nodes import stages_of_groups
 
     inputs, block = answer.inputs, answer.evaluation.block
@@ -213,8 +222,8 @@ def _of_stages(answer: Answer) -> Iterator[str]:
         yield f"{kind.case.node.name} × {nodes:.0f}: stages of {layers} layers"
 
 
-def _stragglers(answer: Answer) -> str:
-    """The straggler assumptions of the scenario, in words."""
+def _straggler_text(answer: Answer) -> str:
+    """The straggler assumptions of the scenario as text; empty without any."""
     stated = answer.inputs.case.scenario.assume.stragglers
     shares = {
         "jitter": stated.jitter,
@@ -233,8 +242,8 @@ def _answer_without_stragglers(answer: Answer) -> Answer:
     return answered(training_inputs(replace(case, scenario=scenario)), answer.plan)
 
 
-def _of_sync(answer: Answer, plain: Answer) -> Iterator[str]:
-    """Sentences on the throughput of other ways to synchronise, and on how stale gradients are."""
+def _sync_lines(answer: Answer, plain: Answer) -> Iterator[str]:
+    """Lines about gradient synchronisation: throughput with and without it, and stale gradients."""
     block, sync = answer.evaluation.block, sync_of(answer.evaluation.block.structure.sync)
     rate, usual = (float(side.evaluation.costs.column("tokens_per_s")[0]) for side in (answer, plain))
     yield f"{show(rate, 'token/s')} used, {show(usual, 'token/s')} with an all-reduce"
@@ -249,8 +258,8 @@ def _step_time(answer: Answer) -> float:
     return number(answer.evaluation.step.total)
 
 
-def _of_compression(answer: Answer, plain: Answer) -> Iterator[str]:
-    """Bytes and codec of compressed gradients, and the network on which they pay."""
+def _compression_lines(answer: Answer, plain: Answer) -> Iterator[str]:
+    """Lines about gradient compression: bytes, codec time, and the network on which it pays."""
     inputs, block = answer.inputs, answer.evaluation.block
     share, (method, practice) = number(compressed_bytes(inputs, block)), compression_method(block)
     sums = [transfer for transfer in plain.evaluation.step.transfers if _sums_gradients(transfer)]
@@ -269,11 +278,11 @@ def _of_compression(answer: Answer, plain: Answer) -> Iterator[str]:
         even = number(break_even_bandwidth(raw, ranks, share, codec))
         yield f"if nothing of it hides, it pays on networks under {show(even, 'B/s')} of each rank"
     if method.method == "powersgd":
-        yield from _of_matrices(answer, method.rank)
+        yield from _low_rank_lines(answer, method.rank)
 
 
-def _of_matrices(answer: Answer, rank: float) -> Iterator[str]:
-    """The share of each matrix that is sent; equal matrices of several kinds of layers are listed once."""
+def _low_rank_lines(answer: Answer, rank: float) -> Iterator[str]:
+    """For each matrix, a line with the share of it that low-rank compression sends; equal matrices once."""
     shares = {
         (matrix.name, number(matrix.n), number(matrix.k)): number(part)
         for _, matrix, part in factor_shares(answer.inputs, answer.evaluation.block, rank)
@@ -285,7 +294,7 @@ def _of_matrices(answer: Answer, rank: float) -> Iterator[str]:
 
 
 def _sums_gradients(transfer: Transfer) -> bool:
-    """Whether it sums gradients over data-parallel ranks."""
+    """Whether a transfer sums gradients over data-parallel ranks."""
     return transfer.group.name in ("dp", "edp") and transfer.operation in ("all_reduce", "reduce_scatter")
 
 
@@ -301,20 +310,20 @@ class ExplainedAnswer(Answer):
     outlook: RunOutlook | None
 
 
-def explained(answer: Answer) -> ExplainedAnswer:
-    """Adds fixes, effects and outlook to an answer; imports the search for fixes only if the plan needs some."""
+def with_explanations(answer: Answer) -> ExplainedAnswer:
+    """The answer with fixes, effects and run outlook; imports the search for fixes only if the plan needs some."""
     against, fixes_by_code, of_run = answer.refused or answer.broken, {}, None
     if against:
         from costmodel.explore.explain.fixes import remedies
 
         fixes_by_code = {code: tuple(remedies(answer, code)) for code in against}
     if answer.inputs.run is not None:
-        from costmodel.explore.explain.fixes import outlook
+        from costmodel.explore.explain.fixes import run_outlook
 
-        of_run = outlook(answer)
+        of_run = run_outlook(answer)
     return ExplainedAnswer(**vars(answer), fixes=fixes_by_code, effects=tuple(effects(answer)), outlook=of_run)
 
 
 def explained_plan(case: ResolvedScenario) -> ExplainedAnswer:
     """The scenario's own plan, evaluated and explained."""
-    return explained(predict(case))
+    return with_explanations(predict(case))

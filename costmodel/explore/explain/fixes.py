@@ -1,4 +1,4 @@
-"""What would remove a reason against a plan, or move the goodput of a run: each change is tried first."""
+"""Changes that make a rejected training plan work, and changes of a run that raise its goodput; each was evaluated."""
 
 from __future__ import annotations
 
@@ -58,32 +58,34 @@ Tried = tuple[tuple[str, ...], dict[str, float]]
 def remedies(answer: Answer, code: str) -> list[Remedy]:
     """Changes that remove a reason against a plan, least cost to the user first.
 
-    Of an invalid plan other values of the keys that decide it, those only that leave the fewest other reasons; of one
-    that does not fit or breaks a limit, changes after which it keeps everything.
+    An invalid plan gets other values of the keys that decide it, those that leave the fewest other reasons. A plan that
+    does not fit or breaks a limit gets changes after which it meets every limit.
     """
     if answer.refused:
-        return [*_host(answer, code), *_valid_values(answer, code)]
+        return [*_host_remedies(answer, code), *_remedies_of_invalid_plan(answer, code)]
     if code in OF_RUN:
-        return list(_of_the_run(answer, code))
+        return list(_run_remedies(answer, code))
     smaller, preferred = code != "T001", preferred_chance(answer.inputs.case)
     found: list[Remedy] = []
     steps: tuple[Callable[[], list[Remedy]], ...] = (
-        lambda: [*_fused_attention(answer), *_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=smaller)],
-        lambda: _of_the_plan(answer, OTHERS),
+        lambda: [
+            *_fused_attention(answer),
+            *_plan_key_remedies(answer, LAYOUT),
+            *_scenario_remedies(answer, smaller=smaller),
+        ],
+        lambda: _plan_key_remedies(answer, OTHERS),
     )
     for others in steps:
         found = safest([*found, *others()], preferred)
         if any(has_chance(remedy.chance, preferred) for remedy in found):
             break
     if smaller:
-        found = _with_searched(answer, found)
-    return [_noted(answer, remedy) for remedy in found]
+        found = _with_search_results(answer, found)
+    return [_with_notes(answer, remedy) for remedy in found]
 
 
-def _with_searched(answer: Answer, found: list[Remedy]) -> list[Remedy]:
-    """Remedies with the best plan of a search of the same job ahead; where neither it nor one change is enough, with
-    several changes of the software.
-    """
+def _with_search_results(answer: Answer, found: list[Remedy]) -> list[Remedy]:
+    """Puts the best plan of a search before the remedies; if neither helps, several changes of the software."""
     inputs, like, preferred = answer.inputs, answer.evaluation.block.structure, preferred_chance(answer.inputs.case)
     best = best_that_fits(inputs, like)
     note = "best plan of a search" + (", with the keys of --set" if inputs.case.held.values else "")
@@ -95,7 +97,7 @@ def _with_searched(answer: Answer, found: list[Remedy]) -> list[Remedy]:
         left, costs = _reasons_with_settings(answer, settings)
         if settings and not left:
             remedy = replace(_make_remedy((settings,), costs, price=price), note=note)
-            remedy = remedy if best is not None else _fewest(answer, remedy)
+            remedy = remedy if best is not None else _without_needless_settings(answer, remedy)
             ahead[remedy.settings] = remedy
     whole = [*ahead.values(), *(each for each in found if each.settings not in ahead)]
 
@@ -105,8 +107,8 @@ def _with_searched(answer: Answer, found: list[Remedy]) -> list[Remedy]:
     return safest(sorted(whole, key=order), preferred)
 
 
-def _noted(answer: Answer, remedy: Remedy) -> Remedy:
-    """A remedy with notes: a search does not try it, or it takes far longer than this plan would if it fitted."""
+def _with_notes(answer: Answer, remedy: Remedy) -> Remedy:
+    """The remedy with notes: a search does not try it, or it makes a step far longer."""
     slower = (remedy.step_time or 0.0) / answer.evaluation.costs.row()["step_time"]
     notes = [remedy.note] if remedy.note else []
     notes += ["not searched"] if any(setting.startswith("plan.offload=") for setting in remedy.settings) else []
@@ -114,22 +116,22 @@ def _noted(answer: Answer, remedy: Remedy) -> Remedy:
     return replace(remedy, note="; ".join(notes))
 
 
-def _of_the_run(answer: Answer, code: str) -> Iterator[Remedy]:
-    """Settings of the run, such as how it saves its states, that remove a reason."""
+def _run_remedies(answer: Answer, code: str) -> Iterator[Remedy]:
+    """Settings of the run, such as how it saves checkpoints, that remove a reason."""
     for settings in OF_RUN[code]:
         left, costs = _reasons_with_settings(answer, settings)
         if code not in left:
             yield _make_remedy((settings,), costs, left=left)
 
 
-def _valid_values(answer: Answer, code: str) -> Iterator[Remedy]:
-    """Values that make an invalid plan valid, by key: of the likely keys first, else of any key."""
+def _remedies_of_invalid_plan(answer: Answer, code: str) -> Iterator[Remedy]:
+    """For each key, values that make an invalid plan valid: of the likely keys, else of any key."""
     tried: list[tuple[str, Any, tuple[str, ...]]] = []
-    for group in paths(code):
+    for group in keys_to_try(code):
         tried = tried or [
             (path, value, left)
             for path in group
-            for value in values(answer, path)
+            for value in values_to_try(answer, path)
             if code not in (left := _reasons_with_value(answer, path, value)[0])
         ]
     fewest = min((len(left) for _, _, left in tried), default=0)
@@ -141,8 +143,8 @@ def _valid_values(answer: Answer, code: str) -> Iterator[Remedy]:
         yield _make_remedy(alternatives, costs, left=first[1])
 
 
-def _host(answer: Answer, code: str) -> Iterator[Remedy]:
-    """Missing figures of the host, as settings that add them."""
+def _host_remedies(answer: Answer, code: str) -> Iterator[Remedy]:
+    """Settings that add missing figures of the host, from a shipped node."""
     if code != _ON_HOST:
         return
     settings, note = host_figures(answer)
@@ -151,20 +153,18 @@ def _host(answer: Answer, code: str) -> Iterator[Remedy]:
         yield replace(_make_remedy((settings,), costs, left=left), note=note)
 
 
-def _of_the_plan(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
-    """For each plan key the fastest value that meets all limits, with the preferred chance if any has it; fastest
-    key first.
-    """
+def _plan_key_remedies(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
+    """For each plan key its fastest value that meets all limits, with the preferred chance if any value has it."""
     preferred = preferred_chance(answer.inputs.case)
     alike: dict[Structure, list[tuple[str, Any, int, Block]]] = {}
     for path in tried_paths:
-        for place, value in enumerate(values(answer, path)):
+        for place, value in enumerate(values_to_try(answer, path)):
             block = _with_value(answer, path, value)
             if block is not None:
                 alike.setdefault(block.structure, []).append((path, value, place, block))
     works: dict[str, list[tuple[float, int, Remedy]]] = {}
     for asked in alike.values():
-        for row, costs in _kept_rows(answer.inputs, rows_of([block for *_, block in asked])):
+        for row, costs in _rows_within_limits(answer.inputs, rows_of([block for *_, block in asked])):
             path, value, place, _ = asked[row]
             remedy = _make_remedy(((f"{path}={value_text(value)}",),), costs, price="time")
             works.setdefault(path, []).append((costs["step_time"], place, remedy))
@@ -185,8 +185,8 @@ def _with_value(answer: Answer, path: str, value: Any) -> Block | None:
         return None
 
 
-def _kept_rows(inputs: TrainingInputs, block: Block) -> Iterator[tuple[int, dict[str, float]]]:
-    """The rows of a block that meet all limits, with their results; times are computed only for rows that fit."""
+def _rows_within_limits(inputs: TrainingInputs, block: Block) -> Iterator[tuple[int, dict[str, float]]]:
+    """The rows of a block that meet all limits, with their results; computes times only for rows that fit."""
     places = np.flatnonzero(valid_rows(inputs, block))
     if len(places) and not inputs.groups:
         memory = memory_of(inputs, block.at(places))
@@ -200,7 +200,7 @@ def _kept_rows(inputs: TrainingInputs, block: Block) -> Iterator[tuple[int, dict
 
 
 def _fused_attention(answer: Answer) -> Iterator[Remedy]:
-    """A fused attention kernel, where the stack's writes its scores to memory: its price is other software."""
+    """Another stack with a fused attention kernel, if the stack's own kernel writes its scores to memory."""
     if answer.inputs.stack.kernels.attention != "unfused":
         return
     left, costs = _reasons_with_settings(answer, _FUSED)
@@ -208,10 +208,8 @@ def _fused_attention(answer: Answer) -> Iterator[Remedy]:
         yield _make_remedy((_FUSED,), costs, price="time")
 
 
-def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
-    """Changes outside the plan with which it meets all limits: of each kind the first with the preferred chance and
-    those without it before, and at most a few other nodes.
-    """
+def _scenario_remedies(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
+    """Changes outside the plan with which it meets all limits: the first of each kind, and a few other nodes."""
     case, remedy_chance = answer.inputs.case, preferred_chance(answer.inputs.case)
     least = _SAME_PEAK * answer.evaluation.costs.row()["memory_peak"] if smaller else 0.0
     seen: set[str] = set()
@@ -229,8 +227,8 @@ def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
             yield replace(_make_remedy((change.settings,), costs, price=change.price), note=change.note)
 
 
-def _fewest(answer: Answer, remedy: Remedy) -> Remedy:
-    """The remedy without the settings that are not needed, the dearest dropped first."""
+def _without_needless_settings(answer: Answer, remedy: Remedy) -> Remedy:
+    """The remedy without settings that are not needed; tries to drop the most expensive first."""
     preferred = preferred_chance(answer.inputs.case)
     for setting in reversed(remedy.settings):
         without = tuple(other for other in remedy.settings if other != setting)
@@ -250,7 +248,7 @@ def _make_remedy(
 
 
 def _reasons_with_value(answer: Answer, path: str, value: Any, *, figures: bool = False) -> Tried:
-    """The reasons that remain with another value of a key, and on request the results; all where no plan has it."""
+    """The reasons left with another value of a key, and on request the results; all reasons if no plan has it."""
     inputs, plan = answer.inputs, answer.plan
     holder, _, key = path.partition(".")
     try:
@@ -265,14 +263,14 @@ def _reasons_with_value(answer: Answer, path: str, value: Any, *, figures: bool 
 
 
 def _changed_case(case: ResolvedScenario, path: str, value: Any) -> ResolvedScenario:
-    """The case with another value; a document is read again if the value is in one that the case names."""
+    """The case with another value of one key; if the key is in a named document, that is read again."""
     if path.startswith(("workload.", "cluster.nodes")):
         return replace(case, scenario=changed(case.scenario, path, value))
     return vary(case, [f"{path}={value_text(value)}"])
 
 
 def _reasons_with_settings(answer: Answer, settings: Iterable[str]) -> Tried:
-    """The remaining reasons and the results with several settings, given as on the command line."""
+    """The reasons left and the results with several settings, written as for --set."""
     try:
         case = vary(answer.inputs.case, settings)
         return _judge_plan(training_inputs(case), case.scenario.plan or answer.plan, figures=True, fitting=True)
@@ -281,7 +279,7 @@ def _reasons_with_settings(answer: Answer, settings: Iterable[str]) -> Tried:
 
 
 def _judge_plan(inputs: TrainingInputs, plan: Plan, *, figures: bool, fitting: bool = False) -> Tried:
-    """Reasons against a plan: why it is invalid, or on request what a valid one breaks; and its results.
+    """The reasons against a plan and its results: why it is invalid, or on request which limits it breaks.
 
     fitting: of a plan that does not fit, only its share of the memory is of interest
     """
@@ -302,20 +300,20 @@ _GROUPS = {"memory": ("capacity", "bandwidth"), "drives": ("capacity", "read", "
 
 
 def host_figures(answer: Answer) -> tuple[tuple[str, ...], str]:
-    """Settings for the missing figures of the host, and the node they are from; none where no node has them all."""
+    """Settings for missing figures of the host, and the shipped node that they come from; empty if no node has all."""
     host, structure = answer.inputs.host, answer.evaluation.block.structure
     groups = ["memory"] if math.isnan(host.capacity) else []
     groups += ["drives"] if structure.offload_to == "nvme" and math.isnan(host.drives) else []
     linked = not math.isnan(host.link)
-    for node in _alike(answer):
+    for node in _nodes_with_host_memory(answer):
         if all(getattr(node, group) is not None for group in groups) and (linked or isinstance(node.host, str)):
             link = () if linked else (f"cluster.node.host={node.host}",)
             return (*link, *(_node_setting(node, group) for group in groups)), f"figures of {node.name}: put your own"
     return (), ""
 
 
-def _alike(answer: Answer) -> Iterator[Node]:
-    """Shipped nodes with known host memory: those with the same accelerator first, then by that memory."""
+def _nodes_with_host_memory(answer: Answer) -> Iterator[Node]:
+    """Shipped nodes with known host memory: those with the same accelerator first, then by size of that memory."""
     found = []
     for name in names("node"):
         try:
@@ -365,22 +363,22 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def paths(code: str) -> tuple[list[str], list[str]]:
-    """Keys to try first against a reason, and all others."""
+def keys_to_try(code: str) -> tuple[list[str], list[str]]:
+    """The keys to try first against a reason, and all other keys."""
     first = REFUSALS[code].fixes.split() if code in REFUSALS else []
     return first, [path for path in _EVERY if path not in first]
 
 
-def values(answer: Answer, path: str) -> Iterable[Any]:
-    """Values to try for a key, nearest first, without its current value."""
+def values_to_try(answer: Answer, path: str) -> Iterable[Any]:
+    """Other values to try for a key, nearest first."""
     key = path.rpartition(".")[2]
     if key in _NUMBERS:
         return _NUMBERS[key](answer)
     plan, structure = answer.plan, answer.evaluation.block.structure
     if key in SIZES:
-        return _nearest_first(_plan_size(answer, key), _degrees(answer.inputs))
+        return _nearest_first(_plan_size(answer, key), _degrees_to_try(answer.inputs))
     if key == "offload":
-        return _fewer(plan.offload) if plan.offload else _larger_offloads(answer.inputs)
+        return _smaller_offloads(plan.offload) if plan.offload else _larger_offloads(answer.inputs)
     if key == "recompute_modules":
         offered = answer.inputs.stack.recompute_modules
         kept = [name for name in plan.recompute_modules or () if name in offered]
@@ -397,19 +395,19 @@ def _plan_size(answer: Answer, name: str) -> float:
 
 
 def _nearest_first(now: float, values: Iterable[int]) -> list[int]:
-    """Values in the order of their distance from the current one, which is left out."""
+    """The other values, sorted by their distance from the current one."""
     return sorted((value for value in {*values} if value != now), key=lambda value: (abs(value - now), value))[:_FAR]
 
 
-def _degrees(inputs: TrainingInputs) -> set[int]:
+def _degrees_to_try(inputs: TrainingInputs) -> set[int]:
     """Degrees to try: small numbers, and divisors of the ranks or the batch."""
     ranks, batch = int(number(inputs.ranks)), int(number(inputs.global_batch))
     most = min(max(ranks, batch), 1 << 16)
     return {*range(1, _FAR + 1), *(value for value in range(1, most + 1) if ranks % value == 0 or batch % value == 0)}
 
 
-def _fewer(offload: Iterable[str]) -> Iterator[list[str]]:
-    """Smaller sets of offloaded states, largest first; before these, the optimizer added to the parameters."""
+def _smaller_offloads(offload: Iterable[str]) -> Iterator[list[str]]:
+    """Smaller sets of offloaded states, largest first; before them, the parameters with the optimizer added."""
     named = list(offload)
     if "parameters" in named and "optimizer" not in named:
         yield [*named, "optimizer"]
@@ -424,66 +422,66 @@ def _larger_offloads(inputs: TrainingInputs) -> Iterator[list[str]]:
         yield from map(list, itertools.combinations(offered, count))
 
 
-def _multiples(now: float, units: Iterable[float]) -> list[int]:
-    """The multiples of each unit next below and above."""
+def _nearest_multiples(now: float, units: Iterable[float]) -> list[int]:
+    """For each unit, the multiples just below and above the current value, nearest first."""
     whole = [int(unit) for unit in units if unit >= 1 and float(unit).is_integer()]
     return _nearest_first(now, [unit * max(1, int(now) // unit + more) for unit in whole for more in (0, 1)])
 
 
 def _batches_to_try(answer: Answer) -> list[int]:
     pp, unit = _plan_size(answer, "pp"), _plan_size(answer, "dp") * _plan_size(answer, "micro_batch")
-    return _multiples(number(answer.inputs.global_batch), (unit, unit * 2, unit * pp, unit * 2 * pp))
+    return _nearest_multiples(number(answer.inputs.global_batch), (unit, unit * 2, unit * pp, unit * 2 * pp))
 
 
 def _sequences_to_try(answer: Answer) -> list[int]:
     tp, cp, inputs = _plan_size(answer, "tp"), _plan_size(answer, "cp"), answer.inputs
     most = [int(inputs.model.max_sequence)]
-    return [*_multiples(number(inputs.sequence), (tp * cp, 2 * cp, 2 * cp * tp)), *most]
+    return [*_nearest_multiples(number(inputs.sequence), (tp * cp, 2 * cp, 2 * cp * tp)), *most]
 
 
-def _nodes(answer: Answer) -> list[int]:
-    """Numbers of nodes whose accelerators the degrees use completely."""
+def _nodes_to_try(answer: Answer) -> list[int]:
+    """Numbers of nodes that the parallel degrees fill, nearest to the current one first."""
     inputs = answer.inputs
     each = number(inputs.case.node.accelerators)
     inner = math.prod(_plan_size(answer, name) for name in ("tp", "cp", "pp"))
     wanted = inner * answer.plan.dp if answer.plan.dp is not None else inner
     unit = wanted / math.gcd(int(wanted), int(each))
     ranks = wanted if answer.plan.dp is not None else number(inputs.ranks)
-    nodes = {int(ranks // each), *_multiples(ranks / each, (unit,))}
+    nodes = {int(ranks // each), *_nearest_multiples(ranks / each, (unit,))}
     return _nearest_first(number(inputs.case.scenario.cluster.nodes), (count for count in nodes if count > 0))
 
 
-def _replica_counts(answer: Answer) -> list[int]:
-    """Values of dp where it is stated: the one that the ranks leave, then others."""
+def _replicas_to_try(answer: Answer) -> list[int]:
+    """Values of dp if the plan states it: first the one that fills the ranks."""
     inner = math.prod(_plan_size(answer, name) for name in ("tp", "cp", "pp"))
     dp = number(answer.inputs.ranks) / inner
     if answer.plan.dp is None:
         return []
     of_all = [int(dp)] if dp.is_integer() and dp != answer.plan.dp else []
-    return list(dict.fromkeys([*of_all, *_nearest_first(answer.plan.dp, _degrees(answer.inputs))]))
+    return list(dict.fromkeys([*of_all, *_nearest_first(answer.plan.dp, _degrees_to_try(answer.inputs))]))
 
 
-def _ranks_left(answer: Answer) -> list[int]:
-    """Possible ranks on which a job continues after an interruption, nearest to the stated number."""
+def _restart_ranks_to_try(answer: Answer) -> list[int]:
+    """Numbers of ranks on which a job can continue after a failure, nearest to the stated one first."""
     run, block = answer.inputs.run, answer.evaluation.block
     if run is None or run.restart.ranks is None:
         return []
     return [int(ranks) for ranks in nearest_ranks(answer.inputs, block, float(run.restart.ranks))]
 
 
-def _accelerators(answer: Answer) -> list[int]:
-    """Settings for other numbers of accelerators per node, up to twice the current one."""
+def _accelerators_to_try(answer: Answer) -> list[int]:
+    """Other numbers of accelerators per node, up to twice the current one, nearest first."""
     now = number(answer.inputs.case.node.accelerators)
     return _nearest_first(now, range(1, int(2 * now) + 1))
 
 
 _NUMBERS: dict[str, Callable[[Answer], list[int]]] = {
-    "accelerators": _accelerators,
-    "dp": _replica_counts,
+    "accelerators": _accelerators_to_try,
+    "dp": _replicas_to_try,
     "global_batch": _batches_to_try,
     "sequence": _sequences_to_try,
-    "nodes": _nodes,
-    "ranks": _ranks_left,
+    "nodes": _nodes_to_try,
+    "ranks": _restart_ranks_to_try,
 }
 
 
@@ -492,7 +490,7 @@ _NUMBERS: dict[str, Callable[[Answer], list[int]]] = {
 
 @record
 class RunLever:
-    """A change to the run, the setting that makes it, and the resulting goodput."""
+    """A change of the run: its name, the settings that make it, and the resulting goodput."""
 
     words: str
     settings: tuple[str, ...]
@@ -501,33 +499,33 @@ class RunLever:
 
 @record
 class RunOutlook:
-    """Changes that would affect a run; each evaluates a whole run, so they are computed when a page asks for them."""
+    """The effect of changes on a run; each evaluates a whole run, so they are computed only when asked for."""
 
     answer: Answer
     run: RunInputs
 
     @cached_property
     def at_best_interval(self) -> RunFigures:
-        """The figures at the best interval."""
+        """The figures of the run at its best checkpoint interval."""
         return _run_figures(self.answer, _with_best_interval(self.run))
 
     @cached_property
     def levers(self) -> list[RunLever]:
-        """Single changes to the run, the most helpful first."""
-        return _all_levers(self.answer, self.run)
+        """Single changes of the run, the one with most goodput first."""
+        return _run_levers(self.answer, self.run)
 
 
-def outlook(answer: Answer) -> RunOutlook | None:
-    """The possible changes to the run of a valid plan; None without a run or a valid plan."""
+def run_outlook(answer: Answer) -> RunOutlook | None:
+    """The effect of changes on the run of a valid plan; None without a run or a valid plan."""
     run = answer.inputs.run
     return None if run is None or answer.refused else RunOutlook(answer, run)
 
 
-def _all_levers(answer: Answer, run: RunInputs) -> list[RunLever]:
-    """Each possible change to the run with the goodput that results, the best first."""
+def _run_levers(answer: Answer, run: RunInputs) -> list[RunLever]:
+    """Every possible change of the run with the resulting goodput, the best first."""
     levers = [
         RunLever(words, settings, number(_run_figures(answer, changed).goodput))
-        for words, settings, changed in _changes(run, answer)
+        for words, settings, changed in _run_changes(run, answer)
     ]
     return sorted(levers, key=lambda lever: -lever.goodput)
 
@@ -541,8 +539,8 @@ def _run_figures(answer: Answer, run: RunInputs) -> RunFigures:
     return whole_run(inputs, run, evaluation.block, evaluation.step.total, price_per_accelerator(inputs.case))
 
 
-def _changes(run: RunInputs, answer: Answer) -> Iterator[tuple[str, tuple[str, ...], RunInputs]]:
-    """Each change that a run allows: its words, the settings, and the inputs with it."""
+def _run_changes(run: RunInputs, answer: Answer) -> Iterator[tuple[str, tuple[str, ...], RunInputs]]:
+    """Every possible change of a run: its name, its settings, and the changed inputs."""
     saved = answer.evaluation.run
     assert saved is not None
     if run.checkpoint.interval is not None or run.checkpoint.steps is not None:

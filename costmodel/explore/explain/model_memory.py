@@ -1,4 +1,4 @@
-"""A model by itself: parameters, weights and training states, before any plan."""
+"""Parameters, weights and training states of a model alone, before a plan is chosen."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SERVED = 8192.0  # tokens of a sequence whose cache is shown
 
 @record
 class RecipeStates:
-    """Bytes under one recipe: of the weights, and of all states of a rank by degree and ZeRO stage."""
+    """Bytes under one precision: of the weights, and of all training states of a rank by dp and ZeRO stage."""
 
     title: str
     weights: Number
@@ -47,8 +47,8 @@ class RecipeStates:
 
 
 @record
-class Alone:
-    """The memory that a model needs before a layout is chosen."""
+class ModelMemory:
+    """The memory of a model before a layout is chosen."""
 
     named: str  # by its path as it was asked for, or by its name
     model: Model
@@ -63,13 +63,13 @@ class Alone:
 
     @property
     def assumed(self) -> Assumption:
-        """The assumed job, training, with the command that asks for serving."""
+        """The assumption that the model is trained, with the command that asks for serving."""
         serving = shlex.join(["costmodel", "memory", "--model", self.named, "--stack", "vllm"])
         return Assumption("workload.kind", "training", f"to serve it, {serving}")
 
 
 def is_model(name: str) -> bool:
-    """Whether a name or file means a model rather than a scenario."""
+    """Whether a name or file is a model rather than a scenario."""
     if is_hub_name(name):
         return True
     if is_path(name) or name in (os.curdir, os.pardir):
@@ -86,7 +86,7 @@ def is_model(name: str) -> bool:
     return (name in models or bool(shape_of(name, models))) and name not in names("scenario")
 
 
-def model_alone(name: str) -> Alone:
+def model_memory(name: str) -> ModelMemory:
     """Parameters and states of a model by name or path."""
     reader = DocumentReader()
     model = reader.document("model", name)
@@ -96,12 +96,12 @@ def model_alone(name: str) -> Alone:
     named = name if is_path(name) and not is_hub_name(name) else model.name
     held = (lambda kind: token_bytes(kind, WIDTHS), lambda kind: mixer_cache(kind, 1.0, SERVED, WIDTHS))
     cache = tuple(cache_kinds(model, held))
-    twin = _twin(model) if reader.foreign else ""
-    return Alone(named, model, parameters, active, states, cache, reader.foreign, twin, hub=reader.hub)
+    twin = _same_shape_in_library(model) if reader.foreign else ""
+    return ModelMemory(named, model, parameters, active, states, cache, reader.foreign, twin, hub=reader.hub)
 
 
-def _twin(model: Model) -> str:
-    """The library model with the same shape."""
+def _same_shape_in_library(model: Model) -> str:
+    """The name of a library model with the same shape; empty if there is none."""
     from costmodel.exchange.write_yaml import twin_of  # for foreign files alone
 
     return twin_of(model)

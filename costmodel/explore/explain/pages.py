@@ -1,4 +1,4 @@
-"""Pages about words and codes: results, equations, strategies, the vocabulary, faults and reasons."""
+"""The pages of `costmodel explain WORD`: results, equations, strategies, glossary words, faults and reason codes."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
 from costmodel.explore.answer_labels import fit_page, meaning_of
 from costmodel.explore.explain.phrases import (
     AnsweredQuestion,
-    Found,
-    is_sure,
+    PageMatch,
+    is_clear_match,
     nearest_pages,
     page_of_phrase,
     question_of,
@@ -97,15 +97,16 @@ class Page:
     formulas: tuple[Equation, ...] = ()
     asked: AnsweredQuestion | None = None
     nearest_to: str = ""
-    others: tuple[Found, ...] = ()
+    others: tuple[PageMatch, ...] = ()
 
 
 def page(word: str) -> Page:
-    """The explanation of a word and the frequent question about it; one of the two where the other is missing.
+    """The page of a word and the frequent question about it, or the one that exists; indexed phrases lead to their
+    page.
 
     A phrase that the index has leads to its page.
     """
-    target = "" if _is_reason(word) else page_of_phrase(word) or ""
+    target = "" if _is_service_reason_title(word) else page_of_phrase(word) or ""
     asked = question_of(word) or question_of(target)
     if asked is None:
         try:
@@ -120,8 +121,8 @@ def page(word: str) -> Page:
     return Page(word, "a question people ask", "", asked=asked)
 
 
-def _is_reason(word: str) -> bool:
-    """Whether words are the title that an answer prints beside a code of a service."""
+def _is_service_reason_title(word: str) -> bool:
+    """Whether words are the title that answers print beside a reason code of a service."""
     reason = word.lower().removesuffix(" limit")
     return any(rule.title == reason for rule in SERVING_REFUSALS.values())
 
@@ -131,15 +132,15 @@ def page_or_nearest(words: str) -> Page:
     try:
         return page(words)
     except CostModelError as error:
-        nearest = nearest_pages(words, _texts())
-        if not is_sure(nearest):
-            raise _with_pages(error, nearest) from None
+        nearest = nearest_pages(words, _all_page_texts())
+        if not is_clear_match(nearest):
+            raise _with_page_hint(error, nearest) from None
         return replace(page(nearest[0].word), nearest_to=words, others=tuple(nearest[1:]))
 
 
 @functools.cache
-def _texts() -> dict[str, tuple[str, str]]:
-    """The title, the names and the text of every page that explains something, by its word."""
+def _all_page_texts() -> dict[str, tuple[str, str]]:
+    """For the word of every page that explains something: its title with names, and its text."""
     texts = {asked.words[0]: (f"{asked.question} {' '.join(asked.words)}", asked.text) for asked in questions()}
     for word, entry in strategies().items():
         about = " ".join((entry["what"], entry["pays"], entry["costs"]))
@@ -154,14 +155,14 @@ def _texts() -> dict[str, tuple[str, str]]:
 
 
 def _page_of_word(word: str) -> Page:
-    """The page of a word: of a label, a result, an equation, a strategy, the vocabulary, a code, a key, a document."""
+    """The page of any word: label, result, equation, strategy, glossary word, code, key or document."""
     labelled, known = meaning_of(word), _spelt_page(word)
     if labelled is None:
-        return known or _key(word)
+        return known or _page_of_path(word)
     meaning, see = labelled
-    more = known or _of_a_word(see)
+    more = known or _page_of_known_word(see)
     if more is known and not meaning and see and more is not None and more.title.startswith(_INPUT):
-        more = _of_a_word(see) or more  # an input of equations that has the same name
+        more = _page_of_known_word(see) or more  # an input of equations that has the same name
     if more is None:
         return Page(word, "a label of answers", meaning)
     if not meaning or meaning.lower() == more.text.lower():
@@ -173,20 +174,20 @@ def _page_of_word(word: str) -> Page:
 
 
 def _spelt_page(word: str) -> Page | None:
-    """The page of a costmodel word that is written with blanks, hyphens or underscores."""
-    return next(filter(None, map(_of_a_word, (word, word.replace(" ", "_"), word.replace(" ", "-")))), None)
+    """The page of a costmodel word that is spelt with blanks, hyphens or underscores."""
+    return next(filter(None, map(_page_of_known_word, (word, word.replace(" ", "_"), word.replace(" ", "-")))), None)
 
 
-def _of_a_word(word: str) -> Page | None:
-    """The page of a word in any capitalisation; None if costmodel does not have the word."""
-    word = _by_lower_case().get(word.lower(), word)
+def _page_of_known_word(word: str) -> Page | None:
+    """The page of a word that costmodel itself has, in any capitalisation; None for other words."""
+    word = _words_by_lower_case().get(word.lower(), word)
     if word in FAULT_CODES:
         return Page(word, "a fault of the input", FAULT_CODES[word] + _list_under_code(word))
     if word in _RULES:
         rule = _RULES[word]
         return Page(word, rule.title, rule.meaning + _list_under_code(word))
-    if word in (named := _wing_words()):
-        return _of_wing(named[word])
+    if word in (named := _serving_and_rl_words()):
+        return _page_of_serving_or_rl(named[word])
     if word in _RESULTS:
         column = _RESULTS[word]
         other = SERVING_RESULTS.get(word, column).meaning
@@ -195,15 +196,15 @@ def _of_a_word(word: str) -> Page | None:
         return Page(word, f"a result, in {column.unit}; {column.better} is better", text)
     if word in EQUATIONS:
         equation = EQUATIONS[word]
-        sources = _titles(equation.contract.source)
+        sources = _source_titles(equation.contract.source)
         return Page(word, equation.contract.title, equation.contract.formula, equation, sources)
-    if word in (named := _strategies()):
+    if word in (named := _strategy_names()):
         found = _strategy_page(named[word])
-        keys = _as_leaves(word) if word != named[word] else ""  # a value of a key may be a key elsewhere
+        keys = _keys_ending_with(word) if word != named[word] else ""  # a value of a key may be a key elsewhere
         return replace(found, text="\n".join(filter(None, (found.text, keys))))
     if word in glossary():
         found = _glossary_page(word)
-        return replace(found, text="\n".join((found.text, *_as_keys(word))))
+        return replace(found, text="\n".join((found.text, *_keys_named(word))))
     if word in LINES:
         return Page(word, "a line of the memory ledger, in B", f"costmodel explain SCENARIO {word} traces it")
     return None
@@ -211,44 +212,44 @@ def _of_a_word(word: str) -> Page | None:
 
 def _glossary_page(word: str) -> Page:
     entry = glossary()[word]
-    unit = "" if entry["unit"] == "choice" else f", in {_units(entry['unit'])}"
+    unit = "" if entry["unit"] == "choice" else f", in {_units_text(entry['unit'])}"
     return Page(word, f"{_INPUT}{unit}", str(entry["meaning"]))
 
 
-def _as_keys(word: str) -> Iterator[str]:
-    """The scenario keys of this name, each with its meaning."""
+def _keys_named(word: str) -> Iterator[str]:
+    """The scenario keys with this name, each with its meaning."""
     for section in SECTIONS:
         key = key_of(Scenario, f"{section}.{word}")
         if key is not None and "description" in key:
             yield f"{section}.{word}: {key['description']}"
 
 
-def _as_leaves(word: str) -> str:
-    """The scenario keys that end with a word, each with its meaning; empty if there is none."""
+def _keys_ending_with(word: str) -> str:
+    """The scenario keys whose last part is the word, each with its meaning; empty if there is none."""
     keys = [key for key in all_keys() if key.path.endswith(f".{word}")]
     lines = [f"{key.path}: {key.meaning}" for key in keys[:_MOST]]
     return "\n".join(lines + [f"and {len(keys) - _MOST} more"] * (len(keys) > _MOST))
 
 
-def _key(path: str) -> Page:
-    """The page of a path of a scenario: what its key is for, before what the word means that it ends with."""
+def _page_of_path(path: str) -> Page:
+    """The page of a scenario path: the meaning of the key, then the page of its last word."""
     schemas, last = (Scenario, ServingScenario, RlScenario), path.rpartition(".")[2]
     key = next(filter(None, (key_of(schema, full(path)) for schema in schemas)), None)
     plain = path.casefold()  # keys are written in small letters
-    if key is None and "." not in path and (meant := "\n".join(_as_keys(plain)) or _as_leaves(plain)):
+    if key is None and "." not in path and (meant := "\n".join(_keys_named(plain)) or _keys_ending_with(plain)):
         return Page(path, "a key of the scenario", meant)
     if key is None:
-        return _key_elsewhere(path)
+        return _page_of_other_path(path)
     meant = str(key.get("description", ""))
-    known = _glossary_page(last) if last in glossary() else _of_a_word(last)
+    known = _glossary_page(last) if last in glossary() else _page_of_known_word(last)
     if known is None:
         return Page(path, "a key of the scenario", meant)
     again = known.text.lower().startswith(meant.lower())
     return replace(known, word=path, text=known.text if again else f"{meant}\n{known.text}")
 
 
-def _key_elsewhere(path: str) -> Page:
-    """The page of a path that is no scenario key, such as a key of another document or another tool."""
+def _page_of_other_path(path: str) -> Page:
+    """The page of a path that is no scenario key: a key of another document, a document, or another tool's word."""
     plain = path.removeprefix("fit.")
     for kind in FOLDER_OF:
         key = key_of(document_class(kind), plain) if "." in path or kind == "efficiency" else None
@@ -259,9 +260,9 @@ def _key_elsewhere(path: str) -> Page:
         if has(kind, path):
             what = f"{title_of(kind, path)}\ncostmodel show {path} prints it" if kind != "efficiency" else ""
             return Page(path, f"a{'n' if kind[0] in 'aeio' else ''} {kind}, by name", what)
-    if alike := _named_alike(path):
+    if alike := _documents_starting_with(path):
         return Page(path, "documents of that name", alike)
-    if path in (groups := worth_asking()):
+    if path in (groups := words_by_kind()):
         return Page(path, "a group of words", ", ".join(groups[path]))
     columns = {machine_name(name): name for name in TRAINING_COLUMNS} | {f"{line}_bytes": line for line in LINES}
     if path in columns:
@@ -272,14 +273,14 @@ def _key_elsewhere(path: str) -> Page:
     if words := fit_page(path):
         return Page(path, "a fit of measured times", words)
     if (meant := meant_by(path)) is not None:
-        return Page(path, "a word of other tools", "\n".join(filter(None, (_our_keys(meant), meant.note))))
+        return Page(path, "a word of other tools", "\n".join(filter(None, (_costmodel_keys_text(meant), meant.note))))
     if (stack := STACK_ALIASES.get(path.lower())) is not None:
         return Page(path, "software, by another name", f"costmodel uses the stack {stack}: costmodel show {stack}")
     raise _unknown_word(path, [*all_words(), *labels()])
 
 
-def _named_alike(word: str) -> str:
-    """Accelerators, nodes, models and stacks whose names begin with a word, such as tpu or llama."""
+def _documents_starting_with(word: str) -> str:
+    """Accelerators, nodes, models and stacks whose names start with a word, such as tpu or llama."""
     kinds = ("accelerator", "node", "model", "stack")
     names_by_kind = {
         kind: [name for name in sorted(names(kind)) if f"{name}-".startswith(word.lower())] for kind in kinds
@@ -288,19 +289,19 @@ def _named_alike(word: str) -> str:
     return "\n".join([*lines, "costmodel show NAME prints one"]) if len(word) > 2 and lines else ""
 
 
-def _our_keys(meant: Meant) -> str:
+def _costmodel_keys_text(meant: Meant) -> str:
     return f"here {' or '.join(meant.keys)}" if meant.keys else ""
 
 
-def _units(unit: Any) -> str:
-    """The units of a glossary word; "u" stands for any unit."""
+def _units_text(unit: Any) -> str:
+    """The units of a glossary word as text; "u" stands for any unit."""
     shown = [str(item) for item in (unit if isinstance(unit, list) else [unit])]
     return " or ".join("any unit" if item == "u" else item for item in shown)
 
 
 @functools.cache
-def _strategies() -> dict[str, str]:
-    """The name of a strategy by each of its names."""
+def _strategy_names() -> dict[str, str]:
+    """The main name of a strategy, by each of its names."""
     return {name: word for word, entry in strategies().items() for name in (word, *entry.get("also", ()))}
 
 
@@ -308,26 +309,26 @@ def _strategy_page(word: str) -> Page:
     entry = strategies()[word]
     stated = (entry["what"], f"When it pays: {entry['pays']}", f"What it costs: {entry['costs']}")
     formulas = tuple(EQUATIONS[name] for name in entry["equations"])
-    return Page(word, entry["title"], "\n".join(stated), None, _titles(entry["source"]), formulas)
+    return Page(word, entry["title"], "\n".join(stated), None, _source_titles(entry["source"]), formulas)
 
 
 @functools.cache
-def _wing_words() -> dict[str, str]:
-    """For each name of a word of serving or reinforcement learning, the word of its page."""
+def _serving_and_rl_words() -> dict[str, str]:
+    """The word whose page explains it, for each name of a serving or RL word."""
     entries = {**rl_words(), **serving_words()}
     return {name: word for word, entry in entries.items() for name in (word, *entry.get("also", ()))}
 
 
-def _of_wing(word: str) -> Page:
-    """The page of a word of serving or reinforcement learning."""
+def _page_of_serving_or_rl(word: str) -> Page:
+    """The page of a word of serving or RL."""
     entry, column = {**rl_words(), **serving_words()}[word], {**RL_RESULTS, **SERVING_RESULTS}.get(word)
     text = str(entry["text"]) if column is None else f"{column.meaning}\n{entry['text']}"
     formulas = tuple(EQUATIONS[name] for name in entry["equations"])
-    return Page(word, str(entry["title"]), text, None, _titles(str(entry["source"])), formulas)
+    return Page(word, str(entry["title"]), text, None, _source_titles(str(entry["source"])), formulas)
 
 
 def _list_under_code(word: str) -> str:
-    """The list under the page of a code: the columns of a table, or how empty cells are filled."""
+    """The list below the page of a code: columns of a table, or rules that fill empty cells."""
     if word == "D014":
         runs = "".join(f"\n{name}: {column.meaning}" for name, column in MEASURED.items())
         return f"{runs}\nA table of serving:" + "".join(f"\n{name}: {it.meaning}" for name, it in SERVED.items())
@@ -341,8 +342,8 @@ def _list_under_code(word: str) -> str:
     return "".join(f"\n{name}: {rule}" for name, rule in RULES.items()) + f"\nOf serving:{serving}"
 
 
-def worth_asking() -> dict[str, list[str]]:
-    """The words that `explain` can be asked about, by kind; without bands and arguments of equations."""
+def words_by_kind() -> dict[str, list[str]]:
+    """The words that `explain` knows, by kind; without bands and arguments of equations."""
     rooms: dict[str, list[str]] = {}
     for name, equation in EQUATIONS.items():
         if name not in TRAINING_COLUMNS and name not in SERVING_RESULTS and name not in RL_RESULTS:
@@ -355,7 +356,7 @@ def worth_asking() -> dict[str, list[str]]:
         "results of reinforcement learning": [name for name in RL_RESULTS if name not in TRAINING_COLUMNS],
         "words of reinforcement learning": list(rl_words()),
         "strategies": list(strategies()),
-        "questions": [question.words[0] for question in questions() if _of_a_word(question.words[0]) is None],
+        "questions": [question.words[0] for question in questions() if _page_of_known_word(question.words[0]) is None],
         "codes": [*FAULT_CODES, *sorted(_RULES)],
         **rooms,
     }
@@ -367,7 +368,7 @@ def all_words() -> tuple[str, ...]:
     words = [
         *TRAINING_COLUMNS,
         *LINES,
-        *_strategies(),
+        *_strategy_names(),
         *glossary(),
         *EQUATIONS,
         *FAULT_CODES,
@@ -375,26 +376,26 @@ def all_words() -> tuple[str, ...]:
         *REMARKS,
         *REASONS,
     ]
-    words += [*SERVING_RESULTS, *RL_RESULTS, *_wing_words(), *SERVING_REFUSALS, *RL_REFUSALS]
+    words += [*SERVING_RESULTS, *RL_RESULTS, *_serving_and_rl_words(), *SERVING_REFUSALS, *RL_REFUSALS]
     words += [word for question in questions() for word in question.words]
     return tuple(dict.fromkeys(words))
 
 
 @functools.cache
-def _by_lower_case() -> dict[str, str]:
-    """Every word in its usual spelling, by its lower-case form."""
+def _words_by_lower_case() -> dict[str, str]:
+    """The usual spelling of every word, by its lower-case form."""
     return {word.lower(): word for word in all_words()}
 
 
-def _titles(source: str) -> tuple[tuple[str, str], ...]:
-    """Keys of the bibliography a source names, with their titles."""
+def _source_titles(source: str) -> tuple[tuple[str, str], ...]:
+    """The bibliography keys in a Source line, each with its title."""
     known = bibliography()
     keys = [part.split()[0] for part in source.split(";") if part.strip()]
     return tuple((key, str(known[key]["title"])) for key in keys if key in known)
 
 
 def _unknown_word(word: str, known: list[str]) -> CostModelError:
-    """A fault for a word that cannot be explained, with close matches; a phrase must match more closely."""
+    """The fault for a word without a page, with close matches; a phrase must match more closely."""
     close = alike(word, known, 3, _ALIKE_OF_QUESTION if " " in word else _ALIKE)
     hint = (
         f"did you mean {' or '.join(close)}?"
@@ -404,8 +405,8 @@ def _unknown_word(word: str, known: list[str]) -> CostModelError:
     return fail("C003", f"'{word}' is not known", None, hint)
 
 
-def _with_pages(error: CostModelError, matches: list[Found]) -> CostModelError:
-    """The fault, with a hint that also names pages which share words with the question."""
+def _with_page_hint(error: CostModelError, matches: list[PageMatch]) -> CostModelError:
+    """The fault with a hint that also names pages which share words with the question."""
     if not matches:
         return error
     (fault,) = error.faults

@@ -1,4 +1,4 @@
-"""Finds the page that words lead to: a question with its own page, an indexed phrase, or words of all pages."""
+"""Finds the page for a question in words: a frequent question, an indexed phrase, or the most similar page."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _LIST_ITEM = re.compile(r"\n(?=- )")
 
 @record
 class AnsweredQuestion:
-    """A question with its answer in Markdown, and the words that find it; the file name is the first word."""
+    """A frequent question with its answer in Markdown and the words that find it."""
 
     words: tuple[str, ...]
     question: str
     text: str
 
     def parts(self) -> list[tuple[str, bool]]:
-        """The blocks of the answer as plain text, each with whether it is code, which is unchanged."""
+        """The blocks of the answer as plain text, each with whether it is code."""
         blocks: list[tuple[str, bool]] = []
         for part in _PART.findall(self.text):
             if part.startswith("```"):
@@ -48,8 +48,8 @@ def _without_markup(markdown: str) -> str:
     return " ".join(_LINK.sub(r"\1", markdown).replace("**", "").replace("`", "").split())
 
 
-def parsed(name: str, markdown: str) -> AnsweredQuestion | None:
-    """The question on a page; None if the first lines of the page name no words."""
+def parse_question(name: str, markdown: str) -> AnsweredQuestion | None:
+    """The question on a page of docs/answers; None if its first lines list no words."""
     match = _PAGE.match(markdown)
     if match is None:
         return None
@@ -61,12 +61,12 @@ def parsed(name: str, markdown: str) -> AnsweredQuestion | None:
 def questions() -> tuple[AnsweredQuestion, ...]:
     """All frequent questions with their answers, from docs/answers."""
     pages = sorted(shipped(FOLDER).glob("*.md"))
-    answered = (parsed(page.stem, page.read_text(encoding="utf-8")) for page in pages)
+    answered = (parse_question(page.stem, page.read_text(encoding="utf-8")) for page in pages)
     return tuple(question for question in answered if question is not None)
 
 
 def question_of(word: str) -> AnsweredQuestion | None:
-    """The question for a word, regardless of capital letters; blanks and hyphens are equal."""
+    """The question for a word; capitals, blanks and hyphens make no difference."""
     key = "-".join(word.lower().split())
     return next((question for question in questions() if key in question.words), None)
 
@@ -148,8 +148,8 @@ _WORD = 3  # letters of a word that distinguishes pages
 
 
 @record
-class Found:
-    """A page that words lead to, and its likeness: the share of words that both have, rare ones weighing more."""
+class PageMatch:
+    """A page that matches words, and the share of words in common, where rare words weigh more."""
 
     word: str
     share: float
@@ -174,11 +174,13 @@ def stem(word: str) -> str:
 
 
 @functools.lru_cache(maxsize=20_000)
-def key_of(text: str) -> frozenset[str]:
-    """The words that count in a text, whatever their form and order.
+def significant_words(text: str) -> frozenset[str]:
+    """The stems of the words that matter in a text, regardless of order.
 
-    >>> key_of("How to shard checkpoints?") == key_of("sharded checkpoint"), sorted(key_of("TP vs DP"))
-    (True, ['data', 'parallel', 'tensor'])
+    >>> significant_words("How to shard checkpoints?") == significant_words("sharded checkpoint")
+    True
+    >>> sorted(significant_words("TP vs DP"))
+    ['data', 'parallel', 'tensor']
     """
     plain = _COLLECTIVES.sub(lambda found: re.sub("[ -]", "", found[0]), text.lower().replace("_", " "))
     words = re.findall(r"[a-z0-9]+(?:\.[0-9]+)?", plain.replace("'", ""))
@@ -187,32 +189,32 @@ def key_of(text: str) -> frozenset[str]:
 
 
 @functools.cache
-def _index() -> dict[frozenset[str], str]:
-    """The page of each phrase that leads to it, from the index and from the frequent questions."""
+def _pages_by_phrase() -> dict[frozenset[str], str]:
+    """The page of each indexed phrase, from the index and the frequent questions."""
     pages: dict[frozenset[str], str] = {}
     for word, listed in phrases().items():
         for phrase in listed:
-            pages.setdefault(key_of(str(phrase)), word)
+            pages.setdefault(significant_words(str(phrase)), word)
     for asked in questions():
         parts = re.split(r"[,:?]", asked.question)
-        for phrase in (*asked.words, asked.question, *(part for part in parts if len(key_of(part)) > 1)):
-            pages.setdefault(key_of(phrase), asked.words[0])
+        for phrase in (*asked.words, asked.question, *(part for part in parts if len(significant_words(part)) > 1)):
+            pages.setdefault(significant_words(phrase), asked.words[0])
     return {key: word for key, word in pages.items() if key}
 
 
 def page_of_phrase(words: str) -> str | None:
-    """The word of the page that a phrase leads to; None where the index does not have it."""
-    return _index().get(key_of(words))
+    """The word of the page that an indexed phrase leads to; None for other phrases."""
+    return _pages_by_phrase().get(significant_words(words))
 
 
-def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Found]:
-    """The pages that are most like a question, by the phrase that has most words in common with it and fewest others.
+def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[PageMatch]:
+    """The pages most like a question: those with a phrase that shares most words with it and has fewest others.
 
-    Words anywhere on a page count less: they name it in a hint, and open none.
+    Words in the text of a page count less: they can name a page in a hint, but not open it.
 
-    texts: by the word of a page, its title and names, and its text
+    texts: for the word of each page, its title with names, and its text
     """
-    asked = key_of(words)
+    asked = significant_words(words)
     if max(map(len, asked), default=0) < _WORD:
         return []
     pages = _page_words(tuple(texts.items()))
@@ -224,7 +226,7 @@ def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Foun
 
     whole = weight(asked) or 1.0
     alike: dict[str, float] = {}
-    for phrase, page in _index().items():
+    for phrase, page in _pages_by_phrase().items():
         if both := phrase & asked:
             alike[page] = max(alike.get(page, 0.0), 2 * weight(both) / (whole + weight(phrase)))
     matches = []
@@ -232,19 +234,19 @@ def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Foun
         anywhere = (weight(asked & strong) + 0.5 * weight((asked & weak) - strong)) / whole
         matches.append((max(alike.get(page, 0.0), _ANYWHERE * anywhere), -len(strong), page))
     best = sorted(matches, reverse=True)[:3]
-    return [Found(page, share) for share, _, page in best if share >= _NAMED]
+    return [PageMatch(page, share) for share, _, page in best if share >= _NAMED]
 
 
 @functools.lru_cache(maxsize=2)
 def _page_words(texts: tuple[tuple[str, tuple[str, str]], ...]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    """For each page, the words of its names and the words of its text."""
+    """For each page, the stems in its names and the stems in its text."""
     listed = phrases()
     return {
-        page: (key_of(" ".join((page, title, *map(str, listed.get(page, ()))))), key_of(text))
+        page: (significant_words(" ".join((page, title, *map(str, listed.get(page, ()))))), significant_words(text))
         for page, (title, text) in texts
     }
 
 
-def is_sure(matches: list[Found]) -> bool:
-    """Whether the best match of a search for pages is close enough to show its page at once."""
+def is_clear_match(matches: list[PageMatch]) -> bool:
+    """Whether the best match is close enough to open its page at once."""
     return bool(matches) and matches[0].share >= _OPENED

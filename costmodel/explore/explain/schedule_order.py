@@ -1,4 +1,4 @@
-"""The order of a pipeline's operations, and its picture over time."""
+"""The order in which pipeline schedules run their operations, their timeline, and a comparison of schedules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import Answer, answer, own_plan, plan_block
-from costmodel.explore.explain.effects import ExplainedAnswer, explained
+from costmodel.explore.explain.effects import ExplainedAnswer, with_explanations
 from costmodel.explore.search.training_candidates import chunk_counts
 from costmodel.ground.counts import Schedule
 from costmodel.ground.errors import Place, fail
@@ -33,7 +33,7 @@ Group = tuple[Operation, ...]  # run as one: what they make is sent when the las
 
 
 def stage_of(schedule: str, ranks: int, rank: int, chunk: int) -> int:
-    """The pipeline stage of a rank's chunk; folded pipelines turn at the last rank, bidirectional ones mirror."""
+    """The pipeline stage of a rank's chunk; folded pipelines turn back at the last rank, bidirectional ones mirror."""
     if chunk == 1 and schedule in FOLDED:
         return 2 * ranks - 1 - rank
     if chunk == 1 and schedule in BOTH_WAYS:
@@ -41,24 +41,26 @@ def stage_of(schedule: str, ranks: int, rank: int, chunk: int) -> int:
     return chunk * ranks + rank
 
 
-def order(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> Iterator[Group]:
-    """The operations of a rank, in order."""
+def operations_of_rank(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> Iterator[Group]:
+    """The operations of a rank in order; operations in one group run together."""
     if schedule == "looped-bfs":
         return _breadth_first(batches, chunks)
     if schedule == "chimera":
-        return iter(_both_ways(ranks, batches)[rank])
+        return iter(_chimera(ranks, batches)[rank])
     if schedule == "dualpipev":
-        return _dual(ranks, batches, rank, side=0, both=False)
+        return _dual_pipe(ranks, batches, rank, side=0, both=False)
     if schedule == "dualpipe":
         distance = min(rank, ranks - 1 - rank)
-        return _dual(ranks // 2, batches, distance, side=int(rank >= ranks // 2), both=True)
-    return ((operation,) for operation in _single(schedule, ranks, batches, chunks, rank))
+        return _dual_pipe(ranks // 2, batches, distance, side=int(rank >= ranks // 2), both=True)
+    return ((operation,) for operation in _sequential_operations(schedule, ranks, batches, chunks, rank))
 
 
-def _single(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> Iterator[Operation]:
-    """The operations of a rank under a schedule that runs them one by one."""
+def _sequential_operations(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> Iterator[Operation]:
+    """The operations of a rank under a schedule that runs one at a time."""
     if schedule in PLAIN:
-        return _one_forward_one_backward(ranks, batches, chunks, _warm_up(schedule, ranks, batches, chunks, rank))
+        return _one_forward_one_backward(
+            ranks, batches, chunks, _warm_up_forwards(schedule, ranks, batches, chunks, rank)
+        )
     if schedule == "zb-v":
         return _zb_v(ranks, batches, rank)
     if schedule in ("v-half", "v-min"):
@@ -67,18 +69,18 @@ def _single(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> 
 
 
 def _one_forward_one_backward(ranks: int, batches: int, chunks: int, warm: int) -> Iterator[Operation]:
-    """Warm-up forwards, then one forward and one backward in turn, then the backwards that are left."""
+    """1F1B: `warm` forwards first, then one forward and one backward in turn, then the remaining backwards."""
     total = batches * chunks
     for position in range(warm):
-        yield "F", *_turn(ranks, chunks, position)
+        yield "F", *_nth_forward(ranks, chunks, position)
     for position in range(total):
         if warm + position < total:
-            yield "F", *_turn(ranks, chunks, warm + position)
-        chunk, batch = _turn(ranks, chunks, position)
+            yield "F", *_nth_forward(ranks, chunks, warm + position)
+        chunk, batch = _nth_forward(ranks, chunks, position)
         yield "B", chunks - 1 - chunk, batch
 
 
-def _turn(ranks: int, chunks: int, position: int) -> tuple[int, int]:
+def _nth_forward(ranks: int, chunks: int, position: int) -> tuple[int, int]:
     """Chunk and micro-batch of a rank's n-th forward; micro-batches pass each chunk in groups of one per rank."""
     if chunks == 1:
         return 0, position
@@ -86,8 +88,8 @@ def _turn(ranks: int, chunks: int, position: int) -> tuple[int, int]:
     return rest // ranks, group * ranks + rest % ranks
 
 
-def _warm_up(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> int:
-    """Forwards of a rank before its first backward is paired with one."""
+def _warm_up_forwards(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> int:
+    """The number of forwards of a rank before its first backward is paired with one."""
     if schedule == "gpipe":
         return batches
     if schedule == "1f1b":
@@ -96,7 +98,7 @@ def _warm_up(schedule: str, ranks: int, batches: int, chunks: int, rank: int) ->
 
 
 def _split_backward(ranks: int, batches: int, rank: int, depth: int) -> Iterator[Operation]:
-    """1F1B, or twice its warm-up; W waits as many micro-batches as the rank has fewer warm-up forwards than rank 0."""
+    """Zero-bubble H1 (depth 1) and H2 (depth 2): 1F1B with weight gradients (W) delayed to fill the bubbles."""
     warm = min(batches, depth * (ranks - rank) - depth + 1)
     delay = depth * rank
     for batch in range(warm - 1):
@@ -112,7 +114,7 @@ def _split_backward(ranks: int, batches: int, rank: int, depth: int) -> Iterator
 
 
 def _zb_v(ranks: int, batches: int, rank: int) -> Iterator[Operation]:
-    """ZB-V with two chunks: warm up, then F, B and W of each chunk in turn, and the last W at the end."""
+    """ZB-V with two chunks: warm-up, then F, B and W of each chunk in turn, and the remaining W."""
     done: Counter[tuple[Kind, int]] = Counter()
     total = max(batches, 2 * ranks - 1)
 
@@ -147,7 +149,7 @@ def _zb_v(ranks: int, batches: int, rank: int) -> Iterator[Operation]:
 
 
 def _controllable(schedule: str, ranks: int, batches: int, rank: int) -> Iterator[Operation]:
-    """A block of six slots repeated: forwards and backwards of both chunks at set offsets, W in the slots between."""
+    """The schedules of controllable memory: a repeated block of six slots, F and B at fixed offsets, W in the gaps."""
     if schedule == "v-min":
         gap = 2 if ranks % 3 == 0 else 0
         offsets = (rank, 2 * ranks - 1 - rank, 2 * ranks + gap + rank, 4 * ranks + gap - 1 - rank)
@@ -173,14 +175,14 @@ def _controllable(schedule: str, ranks: int, batches: int, rank: int) -> Iterato
 
 
 def _breadth_first(batches: int, chunks: int) -> Iterator[Group]:
-    """Every micro-batch through a chunk before the next chunk."""
+    """Breadth-first: every micro-batch through one chunk before the next chunk."""
     for chunk in range(chunks):
         yield from ((("F", chunk, batch),) for batch in range(batches))
     for chunk in reversed(range(chunks)):
         yield from ((("B", chunk, batch), ("W", chunk, batch)) for batch in range(batches))
 
 
-def _dual(ranks: int, batches: int, distance: int, *, side: int, both: bool) -> Iterator[Group]:
+def _dual_pipe(ranks: int, batches: int, distance: int, *, side: int, both: bool) -> Iterator[Group]:
     """DualPipe in eight phases: forwards of one side, paired forwards and backwards of both sides, then W."""
     done: Counter[tuple[Kind, int]] = Counter()
     left = ranks - 1 - distance
@@ -224,15 +226,15 @@ def _dual(ranks: int, batches: int, distance: int, *, side: int, both: bool) -> 
 
 
 @lru_cache(maxsize=4)
-def _both_ways(ranks: int, batches: int) -> tuple[tuple[Group, ...], ...]:
-    """Half the micro-batches down and half up, as early as may be, backwards first, at most as many live as ranks."""
+def _chimera(ranks: int, batches: int) -> tuple[tuple[Group, ...], ...]:
+    """Chimera: half the micro-batches in each direction, as early as possible, at most as many in flight as ranks."""
     shown: list[list[Group]] = [[] for _ in range(ranks)]
     done: dict[tuple[Kind, int, int], int] = {}
     counts: Counter[tuple[int, Kind, int]] = Counter()  # operations of a rank by kind and chunk
     moment = 0
     while any(len(group) < 2 * batches for group in shown):
         for rank in range(ranks):
-            operation = _ready(ranks, batches // 2, batches, rank, moment, done, counts)
+            operation = _next_chimera_operation(ranks, batches // 2, batches, rank, moment, done, counts)
             if operation is None:
                 continue
             kind, chunk, batch = operation
@@ -243,7 +245,7 @@ def _both_ways(ranks: int, batches: int) -> tuple[tuple[Group, ...], ...]:
     return tuple(map(tuple, shown))
 
 
-def _ready(
+def _next_chimera_operation(
     ranks: int,
     half: int,
     batches: int,
@@ -252,7 +254,7 @@ def _ready(
     done: dict[tuple[Kind, int, int], int],
     counts: Counter[tuple[int, Kind, int]],
 ) -> Operation | None:
-    """The first backward whose time has come, else the first forward."""
+    """The next operation of a rank: the first backward that can start, else the first forward."""
     live = sum(counts[rank, "F", chunk] - counts[rank, "B", chunk] for chunk in (0, 1))
     startable: list[tuple[int, int, Operation]] = []
     for chunk, batches_of in ((0, range(half)), (1, range(half, batches))):
@@ -277,7 +279,7 @@ def _ready(
 
 @record
 class ForwardBackwardTime:
-    """Seconds of a micro-batch's forward and backward, and of the backward that a schedule may defer."""
+    """Seconds of a micro-batch's forward, its backward, and the part of the backward that can be deferred."""
 
     forward: float
     backward: float
@@ -290,7 +292,7 @@ class ForwardBackwardTime:
 
 @record
 class Pipeline:
-    """Ranks, micro-batches and chunks under a schedule, and what a rank's first, inner and last chunks take."""
+    """A pipeline (ranks, micro-batches, chunks, schedule) with the times of its first, inner and last stages."""
 
     ranks: int
     micro_batches: int
@@ -301,7 +303,8 @@ class Pipeline:
     last: ForwardBackwardTime
 
     def duration(self, rank: int, chunk: int, kind: Kind) -> float:
-        """The time of one chunk; extra work of the first or last rank lies in its first or last chunk."""
+        """The time [s] of one operation of a chunk; extra work of the first or last stage is in its first or last
+        chunk."""
         inner = self.middle.of(kind) / self.chunks
         if self.schedule in BOTH_WAYS:
             return self.first.of(kind) if rank in (0, self.ranks - 1) else inner
@@ -317,7 +320,7 @@ class Pipeline:
 
 @record
 class Event:
-    """One forward or backward of one micro-batch on one rank."""
+    """One operation of one micro-batch on one rank, with start and end."""
 
     rank: int
     kind: Kind
@@ -328,12 +331,12 @@ class Event:
 
 
 def events(pipeline: Pipeline, until: float = math.inf, most: int | None = None) -> list[list[Event]]:
-    """The operations of every rank, in order, up to the first that would start after `until`.
+    """The operations of every rank with their times, up to the first that would start after `until`.
 
     most: ranks whose operations are returned, the first ones; without it all
     """
     schedule, ranks, chunks = pipeline.schedule, pipeline.ranks, pipeline.chunks
-    queues = [order(schedule, ranks, pipeline.micro_batches, chunks, rank) for rank in range(ranks)]
+    queues = [operations_of_rank(schedule, ranks, pipeline.micro_batches, chunks, rank) for rank in range(ranks)]
     waiting = [next(queue, None) for queue in queues]
     stages = ranks * (1 if schedule in BOTH_WAYS else chunks)
     stage, duration = cache(partial(stage_of, schedule, ranks)), cache(pipeline.duration)
@@ -365,10 +368,10 @@ def events(pipeline: Pipeline, until: float = math.inf, most: int | None = None)
 def _start(
     keys: Sequence[tuple[Kind, int, int]], stages: int, done: dict[tuple[Kind, int, int], float], free: float
 ) -> float | None:
-    """The start time of work that runs as one, on a rank that is free then; None until all it waits for has ended."""
+    """The start time of operations that run together; None until everything that they wait for has ended."""
     start = free
     for key in keys:
-        need = _pass_before(*key, stages)
+        need = _prerequisite(*key, stages)
         if need is None or need in keys:
             continue
         ended = done.get(need)
@@ -378,8 +381,8 @@ def _start(
     return start
 
 
-def _pass_before(kind: Kind, stage: int, batch: int, stages: int) -> tuple[Kind, int, int] | None:
-    """The operation that must end before this one can start: kind, stage and micro-batch."""
+def _prerequisite(kind: Kind, stage: int, batch: int, stages: int) -> tuple[Kind, int, int] | None:
+    """The operation that must end before another can start: its kind, stage and micro-batch; None if there is none."""
     if kind == "W":
         return "B", stage, batch
     if kind == "F":
@@ -391,8 +394,8 @@ SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 
 @record
-class Offer:
-    """One pipeline schedule for the plan: its answer, or why it is not possible."""
+class ScheduleOption:
+    """The plan under one schedule: its answer, and whether it is the plan's own schedule."""
 
     schedule: Schedule
     vpp: int
@@ -407,33 +410,33 @@ class Offer:
 
 
 @record
-class Pipelines:
-    """The answer for a plan, the schedules that it could use, and the times of its stages."""
+class PipelineComparison:
+    """A plan, its options for the pipeline schedule, and the timeline of its own schedule."""
 
     own: ExplainedAnswer
-    offers: list[Offer]
+    offers: list[ScheduleOption]
     clock: Pipeline | None  # None for an invalid plan
 
     @property
-    def fastest(self) -> Offer | None:
+    def fastest(self) -> ScheduleOption | None:
         """The fastest of the possible schedules."""
         possible = [offer for offer in self.offers if not offer.refused]
         return min(possible, key=lambda offer: offer.answer.evaluation.costs.row()["step_time"], default=None)
 
 
-def pipelines(case: ResolvedScenario, schedules: Sequence[Schedule] = ()) -> Pipelines:
-    """The scenario's plan under the schedules asked for, or all that its software offers; one stage has one."""
+def compare_schedules(case: ResolvedScenario, schedules: Sequence[Schedule] = ()) -> PipelineComparison:
+    """The scenario's plan under the given schedules, or under all that its software offers."""
     inputs = training_inputs(case)
     plan = own_plan(inputs)
-    own = explained(answer(inputs, plan))
+    own = with_explanations(answer(inputs, plan))
     if own.refused:
-        return Pipelines(own, [], None)
+        return PipelineComparison(own, [], None)
     offered = inputs.stack.schedules if plan.pp > 1 else [own.evaluation.block.structure.schedule]
-    offers = list(_offers(inputs, plan, own, schedules or offered))
-    return Pipelines(own, offers, clock(inputs, plan))
+    offers = list(_schedule_options(inputs, plan, own, schedules or offered))
+    return PipelineComparison(own, offers, pipeline_of(inputs, plan))
 
 
-def named(text: str) -> list[Schedule]:
+def schedules_named(text: str) -> list[Schedule]:
     """The schedules that `--schedule a,b` names."""
     known: dict[str, Schedule] = {name: name for name in SCHEDULES}
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
@@ -443,27 +446,31 @@ def named(text: str) -> list[Schedule]:
     return [known[word] for word in dict.fromkeys(words)]
 
 
-def _offers(inputs: TrainingInputs, plan: Plan, own: Answer, schedules: Sequence[Schedule]) -> Iterator[Offer]:
-    """Each schedule; interleaved with the plan's chunks, or with every number of chunks that is valid."""
+def _schedule_options(
+    inputs: TrainingInputs, plan: Plan, own: Answer, schedules: Sequence[Schedule]
+) -> Iterator[ScheduleOption]:
+    """The plan under each schedule; interleaved with the plan's chunks, or with every valid number of chunks."""
     mine = own.evaluation.block.structure.schedule
     for schedule in schedules:
         asked = {vpp: answer(inputs, plan.model_copy(update={"schedule": schedule, "vpp": vpp}))
-                 for vpp in _chunks(inputs, plan, schedule)}  # fmt: skip
+                 for vpp in _chunk_counts_to_try(inputs, plan, schedule)}  # fmt: skip
         valid = {vpp: found for vpp, found in asked.items() if not found.refused}
         for vpp, found in (valid or dict(list(asked.items())[:1])).items():
-            yield Offer(schedule, int(vpp), found, _live(inputs, found), mine == schedule and vpp == plan.vpp)
+            yield ScheduleOption(
+                schedule, int(vpp), found, _peak_in_flight(inputs, found), mine == schedule and vpp == plan.vpp
+            )
 
 
-def _chunks(inputs: TrainingInputs, plan: Plan, schedule: Schedule) -> list[float]:
-    """Numbers of chunks to try."""
+def _chunk_counts_to_try(inputs: TrainingInputs, plan: Plan, schedule: Schedule) -> list[float]:
+    """The numbers of chunks to try for a schedule."""
     if schedule not in LOOPED:
         return [2.0 if schedule in FOLDED else 1.0]
     layers = float(layer_count(inputs.model))
     return [plan.vpp] if plan.vpp > 1 else [value for value in chunk_counts(layers, (plan.pp,)) if value > 1]
 
 
-def _live(inputs: TrainingInputs, asked: Answer) -> float:
-    """Micro-batches that the first stage holds at its peak."""
+def _peak_in_flight(inputs: TrainingInputs, asked: Answer) -> float:
+    """The most micro-batches whose activations the first stage holds at once."""
     block = asked.evaluation.block
     if block.pp[0] == 1:
         return 1.0
@@ -471,8 +478,8 @@ def _live(inputs: TrainingInputs, asked: Answer) -> float:
     return number(live_on_stage(block, count, 0.0))
 
 
-def clock(inputs: TrainingInputs, plan: Plan) -> Pipeline:
-    """The plan's pipeline with the times its estimate was made of."""
+def pipeline_of(inputs: TrainingInputs, plan: Plan) -> Pipeline:
+    """The pipeline of a plan, with the stage times of its estimate."""
     block, _ = plan_block(inputs, plan)
     first, middle, last = (
         ForwardBackwardTime(number(rank.forward), number(rank.backward), number(rank.deferred))

@@ -1,4 +1,4 @@
-"""A plan of a scenario as a file that people launch: its own, the one of a rank, or the best of its search."""
+"""Exports a training or RL plan (the scenario's own, one of its search, or the best) as a launch file."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from costmodel.exchange.rl.rl_format import RlFormat, RlJob
 from costmodel.exchange.training.formats import TARGETS, Exported, exported
 from costmodel.exchange.training.job import Job, called
 from costmodel.exchange.write_yaml import checkpoint_name
-from costmodel.explore.answer_summaries import both_words
-from costmodel.explore.compare.select_plan import answered, ranked
-from costmodel.explore.import_export.import_job import OpenedFile, rl_of_files
-from costmodel.explore.rl import planned
+from costmodel.explore.answer_summaries import rl_plan_text
+from costmodel.explore.compare.select_plan import answer_of_own_or_best, answer_of_rank
+from costmodel.explore.import_export.import_job import OpenedFile, rl_scenario_of
 from costmodel.explore.rl import search as search_splits
+from costmodel.explore.rl import with_own_or_best_plan
 from costmodel.explore.workload_interface import check_exportable
 from costmodel.ground.counts import SIZES, number_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -51,7 +51,7 @@ class ExportedPlan:
 
     @property
     def given(self) -> list[str]:
-        """Options that `import` needs for the file beside the machine."""
+        """The options that `import` needs besides this file, apart from the machine."""
         job, target = self.job, self.file.target
         if target.name in _WITHOUT_MODEL:
             stated = [f"model={job.model.name}", f"workload.sequence={job.workload.sequence:g}"]
@@ -65,7 +65,7 @@ class ExportedPlan:
         return [] if named else [f"--set model={job.model.name}"]
 
     def described(self, say: Callable[[str, float], str]) -> Iterator[str]:
-        """Lines on the plan and on what is expected of it; `say` puts a result into words."""
+        """Lines about the plan and its expected results; `say` formats a result."""
         evaluation = self.answer.evaluation
         degrees = ", ".join(f"{name} {float(getattr(evaluation.block, name)[0]):g}" for name in _DEGREES)
         step = say("step_time", evaluation.costs.row()["step_time"])
@@ -73,21 +73,21 @@ class ExportedPlan:
 
 
 def export_plan(case: ResolvedScenario, to: str, rank: int | None = None) -> ExportedPlan:
-    """Exports the scenario's plan in a format, or the plan of a rank; without a plan the best of its search."""
-    answer = answered(case) if rank is None else ranked(case, rank)
-    job = job_of(answer)
+    """Exports the scenario's plan, or the plan at a rank of its search; without a plan, the best of the search."""
+    answer = answer_of_own_or_best(case) if rank is None else answer_of_rank(case, rank)
+    job = training_job_of(answer)
     check_exportable(answer, case.file)
     return ExportedPlan(answer, job, exported(TARGETS[to], job))
 
 
-def job_of(answer: Answer) -> Job:
-    """The plan of an answer with everything that a launch file needs, and no choice left open."""
+def training_job_of(answer: Answer) -> Job:
+    """The plan of an answer with everything that a launch file states, and no open choice."""
     inputs = answer.inputs
     case = inputs.case
     experts = inputs.experts
     return Job(
         file=case.file,
-        plan=settled(answer),
+        plan=plan_without_open_choices(answer),
         model=case.model,
         workload=case.scenario.workload,
         stack=inputs.stack.name,
@@ -101,8 +101,8 @@ def job_of(answer: Answer) -> Job:
     )
 
 
-def settled(answer: Answer) -> Plan:
-    """The plan in which every open choice has the value that the prediction used."""
+def plan_without_open_choices(answer: Answer) -> Plan:
+    """The plan with every open choice set to the value that the prediction used."""
     block = answer.evaluation.block
     made = plan_to_mapping(block.structure)
     if block.structure.split == "fitting":
@@ -124,20 +124,20 @@ class ExportedIteration:
 
     @property
     def given(self) -> list[str]:
-        """Options that `import` needs for the file beside the machine."""
+        """The options that `import` needs besides this file, apart from the machine."""
         workload = self.job.workload
         lengths = [f"--prompt {workload.prompt:g} --answer {workload.response.mean:g}"]
         return [*lengths, *([f"--gpus {sum(self.job.ranks)}"] if self.file.target.name == "trl" else [])]
 
     def described(self, say: Callable[[str, float], str]) -> Iterator[str]:
-        """Lines on the plan and on what is expected of it; `say` puts a result into words."""
+        """Lines about the plan and its expected results; `say` formats a result."""
         time = say("iteration_time", self.answer.costs["iteration_time"])
-        yield f"{both_words(self.answer)}; an iteration of {time} expected"
+        yield f"{rl_plan_text(self.answer)}; an iteration of {time} expected"
 
 
 @record
 class ExportedConfiguration:
-    """The text of a configuration, keys of the scenario that it cannot express, and what it leaves to its reader."""
+    """The text of a configuration, the keys that it cannot express, and values that the user must add."""
 
     target: RlFormat
     text: str
@@ -151,8 +151,8 @@ _SAME = ("iteration_time", "generation", "update_time", "memory_peak", "training
 
 
 def export_iteration(case: RlCase, to: str, rank: int | None = None) -> ExportedIteration:
-    """The scenario's plan as a configuration, or the best of its search."""
-    answer = predict_rl(planned(case), bands=False) if rank is None else ranked_split(case, rank)
+    """Exports the scenario's RL plan as a configuration; without a plan, the best of its search."""
+    answer = predict_rl(with_own_or_best_plan(case), bands=False) if rank is None else rl_answer_of_rank(case, rank)
     check_exportable(answer, case.file)
     job, target = rl_job_of(answer), next(entry for entry in RL_FORMATS.values() if entry.name == to)
     remarks = Remarks(case.file)
@@ -165,15 +165,15 @@ def export_iteration(case: RlCase, to: str, rank: int | None = None) -> Exported
         remarks.refuse("model", f"{job.model.name} has no checkpoint on the hub", "--set model=OWNER/NAME")
     if len(remarks.faults) == 0:
         text = target.write(job, remarks.refuse)
-        _check_same(answer, text, target, remarks)
+        _check_reimport(answer, text, target, remarks)
     else:
         text = ""
     notes = tuple(f"give --{flag} beside it: the data decide that" for flag in ("prompt", "answer"))
     return ExportedIteration(answer, job, ExportedConfiguration(target, text, tuple(remarks.faults), notes))
 
 
-def ranked_split(case: RlCase, rank: int) -> RlAnswer:
-    """The plan of a rank in the search for splits."""
+def rl_answer_of_rank(case: RlCase, rank: int) -> RlAnswer:
+    """The answer for the plan at a rank of the search over splits."""
     ranking = search_splits(case, rank)
     if len(ranking.best) < rank:
         sentence = f"the search finds {len(ranking.best)} splits, so none of rank {rank}"
@@ -182,9 +182,9 @@ def ranked_split(case: RlCase, rank: int) -> RlAnswer:
 
 
 def rl_job_of(answer: RlAnswer) -> RlJob:
-    """An answer's plans with everything that it was evaluated with, nothing left open."""
+    """The plans of an RL answer with everything that a configuration states, and no open choice."""
     inputs, case = answer.inputs, answer.inputs.case
-    trained = settled(inputs.trainer).model_copy(update={"micro_batch": inputs.plan.micro_batch})
+    trained = plan_without_open_choices(inputs.trainer).model_copy(update={"micro_batch": inputs.plan.micro_batch})
     shipped = next(iter(case.hub.values()), case.model.name)
     rollout, apart = inputs.plan.rollout, not inputs.split.colocated
     claimed = rollout.memory or (case.rollout.memory.share if apart else case.stack.sharing.memory)
@@ -206,15 +206,15 @@ def rl_job_of(answer: RlAnswer) -> RlJob:
     )
 
 
-def _check_same(answer: RlAnswer, text: str, target: RlFormat, remarks: Remarks) -> None:
-    """Adds a remark for each key that has another value when the exported text is imported again."""
+def _check_reimport(answer: RlAnswer, text: str, target: RlFormat, remarks: Remarks) -> None:
+    """Imports the exported text again, and adds a remark for each key whose value differs."""
     case, ranks = answer.inputs.case, round(answer.inputs.split.ranks)
     workload = case.scenario.workload
     stated = {f"workload.{path}": at(workload.model_dump(exclude_none=True), path) for path in _GIVEN}
     given = [f"{path}={value}" for path, value in stated.items() if value is not None]
     file = OpenedFile("export.yaml" if target.kind == "YAML" else "export.sh", text, target.title)
     try:
-        made = rl_of_files([file], GivenSize(gpus=ranks), given, {}).document
+        made = rl_scenario_of([file], GivenSize(gpus=ranks), given, {}).document
         tree = {**case.tree, **{name: copied(made[name]) for name in ("workload", "stack", "plan")}}
         back = reinforced(any_from(DocumentReader(), tree, case.file, ()))
         again = predict_rl(back, bands=False)
@@ -225,7 +225,7 @@ def _check_same(answer: RlAnswer, text: str, target: RlFormat, remarks: Remarks)
     if all(math.isclose(answer.costs[name], again.costs[name], rel_tol=1e-6) or answer.costs[name] != answer.costs[name]
            for name in _SAME):  # fmt: skip
         return
-    ours, theirs = (_written_keys(side) for side in (answer, again))
+    ours, theirs = (_iteration_keys(side) for side in (answer, again))
     for key in ours:
         if ours[key] != theirs[key] and key not in ("plan.cp_type", "workload.iterations"):
             remarks.refuse(key, f"{ours[key]} comes back as {theirs[key]}")
@@ -235,7 +235,7 @@ def _check_same(answer: RlAnswer, text: str, target: RlFormat, remarks: Remarks)
         remarks.refuse("plan", sentence)
 
 
-def _written_keys(answer: RlAnswer) -> dict[str, object]:
+def _iteration_keys(answer: RlAnswer) -> dict[str, object]:
     """The keys that determine an iteration, with their values."""
     job, case = rl_job_of(answer), answer.inputs.case
     parts = (("plan", job.plan), ("plan.rollout", job.rollout), ("workload", job.workload))

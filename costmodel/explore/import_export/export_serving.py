@@ -1,4 +1,4 @@
-"""A serving plan as the command of an engine: the scenario's own, or one of its search."""
+"""Exports a serving plan (the scenario's own or one of its search) as the command that starts an engine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _KEPT = ("budget", "sequences", "prefix_cache", "graphs")  # settings that anoth
 
 @record
 class ExportedEngine:
-    """The engine command of a plan, with its prediction, the plan's origin, and the reason for its memory share."""
+    """The engine command of a plan, with its prediction, where the plan is from, and why its memory share is such."""
 
     answer: ServingAnswer
     job: ServingJob  # of instances that generate, where prompts are computed apart
@@ -58,16 +58,16 @@ class ExportedEngine:
 
     @property
     def given(self) -> list[str]:
-        """Options that `import` needs for the command beside the machine: the load."""
+        """The options that `import` needs besides this command, apart from the machine: those of the load."""
         load = {key: getattr(self.job.workload, key) for key in _LOAD}
         return [
-            f"{_FLAGS.get(key, f'--set workload.{key}=')}{_amount(key, value)}"
+            f"{_FLAGS.get(key, f'--set workload.{key}=')}{_load_value_text(key, value)}"
             for key, value in load.items()
             if value is not None
         ]
 
     def described(self, say: Callable[[str, float], str]) -> Iterator[str]:
-        """Lines on the plan and on what is expected of it; `say` puts a result into words."""
+        """Lines about the plan and its expected results; `say` formats a result."""
         job, plan = self.job, self.answer.plan
         first, further = (say(name, self.answer.costs[name]) for name in ("ttft", "tpot"))
         for name, half, each in zip(
@@ -75,9 +75,9 @@ class ExportedEngine:
         ):
             if half is not None and each is not None:
                 ranks = number_of(each.ranks, "accelerator")
-                yield f"{name}: {half.replicas:g} × {_degrees(each)}: {ranks} an instance"
+                yield f"{name}: {half.replicas:g} × {_degrees_text(each)}: {ranks} an instance"
         if self.prefill is None:
-            yield f"{_degrees(job)}: {number_of(job.ranks, 'accelerator')} a replica"
+            yield f"{_degrees_text(job)}: {number_of(job.ranks, 'accelerator')} a replica"
         yield self.chosen
         yield f"expected: first token {first}, each further one {further}"
         described = self.answer.inputs.engine.title
@@ -88,13 +88,13 @@ class ExportedEngine:
             yield f"the plan misses what the scenario asks for: {', '.join(self.answer.broken)}"
 
 
-def _degrees(job: ServingJob) -> str:
+def _degrees_text(job: ServingJob) -> str:
     """The degrees of an engine's plan in words."""
     return ", ".join(f"{name} {job.count(name)}" for name in _OF_A_REPLICA if name != "dcp" or job.count(name) > 1)
 
 
-def _amount(key: str, value: float | Lengths) -> str:
-    """A length or load, spelt for its flag or for --set."""
+def _load_value_text(key: str, value: float | Lengths) -> str:
+    """A length or load as text for its flag or for --set."""
     if isinstance(value, Lengths):
         return f"'{{mean: {value.mean:g}, spread: {value.spread:g}}}'" if value.spread else f"{value.mean:g}"
     unit = {"think_time": " s"}.get(key, "")
@@ -104,33 +104,33 @@ def _amount(key: str, value: float | Lengths) -> str:
 def export_engine(case: ServingCase, to: str, rank: int | None = None) -> ExportedEngine:
     """The scenario's plan as a command; on another engine than the scenario's with the same pool for the cache."""
     target, translated = ENGINES[to], ""
-    check_hardware(case, _shipped(target.stack))
-    planned, chosen = _asked_plan(case, rank)
+    check_hardware(case, _shipped_engine(target.stack))
+    planned, chosen = _plan_of_rank(case, rank)
     _check_command(planned)
-    if planned.inputs.engine.memory.definition != _shipped(target.stack).memory.definition:
-        planned, translated = _translate_engine(planned, _shipped(target.stack))
+    if planned.inputs.engine.memory.definition != _shipped_engine(target.stack).memory.definition:
+        planned, translated = _translate_engine(planned, _shipped_engine(target.stack))
     planned, bound = with_longest_context(planned, step_holds_request=target.step_holds_request)
-    jobs = [_job(planned, layout, use, bound) for layout, use in kinds_of(planned.evaluation)]
+    jobs = [_serving_job(planned, layout, use, bound) for layout, use in instances_of(planned.evaluation)]
     job = jobs[-1]
     if len(jobs) == 1:
-        job = replace(job, printed=_printed_averages(planned))
+        job = replace(job, printed=_benchmark_averages_text(planned))
         return ExportedEngine(planned, job, exported_command(target, job), chosen, translated)
     return ExportedEngine(planned, job, exported_apart(target, jobs[0], job), chosen, translated, jobs[0])
 
 
-def _shipped(name: str) -> Engine:
+def _shipped_engine(name: str) -> Engine:
     engine: Engine = read("stack", name)
     return engine
 
 
-def _asked_plan(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str]:
-    """The scenario's own plan or one of its search, and a phrase on its origin."""
+def _plan_of_rank(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str]:
+    """The scenario's own plan, or the plan at a rank of its search, and a phrase on where it is from."""
     if rank is None and case.scenario.plan is not None:
         predicted = predict(case, bands=False)
         origin = next(
             (item.origin.partition(";")[0] for item in case.asked.assumed if item.path == "plan"), "as stated"
         )
-        return predicted, f"{_of_budget(origin, predicted)}; --rank 1 writes Best of costmodel search"
+        return predicted, f"{_origin_with_budget(origin, predicted)}; --rank 1 writes Best of costmodel search"
     wanted = rank or 1
     search_result = search(inputs_of(case), wanted, bands=False)
     if len(search_result.best) < wanted:
@@ -139,15 +139,16 @@ def _asked_plan(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str
     settings = plan_settings(search_result, search_result.best[wanted - 1])
     held = serving(vary_any(case, [f"{path}={value}" for path, value in settings.items()]))
     ranked = predict(held, bands=False)
-    return ranked, _of_budget(f"rank {wanted} of costmodel search", ranked)
+    return ranked, _origin_with_budget(f"rank {wanted} of costmodel search", ranked)
 
 
-def _of_budget(origin: str, planned: ServingAnswer) -> str:
+def _origin_with_budget(origin: str, planned: ServingAnswer) -> str:
+    """The phrase on where a plan is from, with its token budget."""
     return f"plan: {origin}; token budget {_number(planned.inputs.budget):,.0f}"
 
 
 def _check_command(planned: ServingAnswer) -> None:
-    """A fault for a plan that is invalid, that does not fit, or that is of several kinds of nodes."""
+    """Raises a fault for a plan that is invalid, does not fit, or runs on several kinds of nodes."""
     check_exportable(planned, planned.inputs.case.file)
     if planned.groups:
         hint = "export each kind alone: --set 'cluster={node: …, nodes: …}' with its plan and its share of the load"
@@ -156,14 +157,14 @@ def _check_command(planned: ServingAnswer) -> None:
 
 
 def _translate_engine(planned: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, str]:
-    """The plan on another engine, whose share of memory leaves the cache as large a pool."""
+    """The plan on another engine, with the memory share that gives an equally large cache; and a note about it."""
     before = planned.inputs.engine
     kept = {key: getattr(before, key) for key in _KEPT} | {
         "budget": planned.inputs.budget,
         "sequences": planned.inputs.sequences,
-        "host_cache": _moved_host_cache(before, engine),
-        "dispatch": _moved_dispatch(before, engine),
-        "chunked": _moved_chunking(planned, engine),
+        "host_cache": _host_cache_on(before, engine),
+        "dispatch": _dispatch_on(before, engine),
+        "chunked": _chunking_on(planned, engine),
     }
     moved = engine.model_copy(update=kept)
     plan = planned.plan.model_copy(update={"replicas": _number(planned.evaluation.layout.replicas)})
@@ -174,7 +175,7 @@ def _translate_engine(planned: ServingAnswer, engine: Engine) -> tuple[ServingAn
         return answer(inputs_of(held), plan, bands=False)
 
     pool, own = _number(planned.evaluation.memory.pool), _number(planned.evaluation.memory.fraction)
-    share = _share_for(pool, with_share)
+    share = _memory_share_for_pool(pool, with_share)
     same = 0 < share < 1
     again = with_share(rounded_share(share) if same else engine.memory.share)
     _check_command(again)
@@ -187,32 +188,32 @@ def _translate_engine(planned: ServingAnswer, engine: Engine) -> tuple[ServingAn
     return again, f"{text}; times are of {engine.name}{lost}"
 
 
-def _moved_chunking(planned: ServingAnswer, engine: Engine) -> bool:
-    """Whether the other engine uses chunked prefill: as stated, else its default, or if a prompt needs it."""
-    before, own = planned.inputs.engine, (_shipped(target.stack) for target in ENGINES.values())
+def _chunking_on(planned: ServingAnswer, engine: Engine) -> bool:
+    """Whether the other engine uses chunked prefill: as stated, by default, or because a prompt needs it."""
+    before, own = planned.inputs.engine, (_shipped_engine(target.stack) for target in ENGINES.values())
     usual = next(each.chunked for each in own if each.memory.definition == before.memory.definition)
     if before.chunked != usual:
         return before.chunked
     return engine.chunked or (before.chunked and _number(planned.inputs.load.computed) > planned.inputs.budget)
 
 
-def _moved_host_cache(before: Engine, engine: Engine) -> EngineHostCache | None:
-    """A host cache of the same size as before, managed as the other engine does."""
+def _host_cache_on(before: Engine, engine: Engine) -> EngineHostCache | None:
+    """The host cache on another engine: the same size, with that engine's rules."""
     stated, own = before.host_cache, engine.host_cache
     if stated is None or own is None:
         return own
     return own.model_copy(update={"size": stated.size, "ratio": stated.ratio})
 
 
-def _moved_dispatch(before: Engine, engine: Engine) -> EngineDispatch | None:
-    """The number of half batches as before, where the other engine has them."""
+def _dispatch_on(before: Engine, engine: Engine) -> EngineDispatch | None:
+    """The expert dispatch of another engine, with half batches where both engines have them."""
     if before.dispatch is None or engine.dispatch is None:
         return engine.dispatch
     return engine.dispatch.model_copy(update={"two_batches": before.dispatch.two_batches})
 
 
-def _share_for(pool: float, with_share: Callable[[float], ServingAnswer]) -> float:
-    """The memory share of an engine that leaves a KV-cache pool of that size, which grows linearly with it."""
+def _memory_share_for_pool(pool: float, with_share: Callable[[float], ServingAnswer]) -> float:
+    """The memory share with which an engine has a KV-cache pool of `pool` bytes; the pool is linear in the share."""
     low, high = (_number(with_share(share).evaluation.memory.pool) for share in _TRIED)
     return _TRIED[0] + (_TRIED[1] - _TRIED[0]) * (pool - low) / (high - low)
 
@@ -221,8 +222,8 @@ def _number(value: Number) -> float:
     return float(np.asarray(value, dtype=np.float64).reshape(-1)[0])
 
 
-def _job(planned: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound: str) -> ServingJob:
-    """An answer's plan, or one instance of a kind, with everything that it was evaluated with, nothing left open."""
+def _serving_job(planned: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound: str) -> ServingJob:
+    """The plan of an answer, or one instance of a kind, with every choice that its evaluation made."""
     inputs, case = planned.inputs, planned.inputs.case
     plan = planned.plan.model_copy(update={"replicas": _number(layout.replicas)})
     if plan.prefill is not None:
@@ -237,7 +238,7 @@ def _job(planned: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, boun
         model=case.model,
         checkpoint=name or case.model.name,
         shipped=shipped,
-        workload=_settled_types(case),
+        workload=_with_checkpoint_types(case),
         engine=inputs.engine,
         budget=round(_number(inputs.budget)),
         sequences=round(_number(inputs.sequences)),
@@ -250,14 +251,14 @@ def _job(planned: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, boun
         bound=bound,
         dispatched=bool(np.any(is_dispatched(inputs, layout))),
         narrow_experts=experts_of_checkpoint(case.model, case.model.name),
-        widens=_widens(case),
+        widens=_lacks_checkpoint_type(case),
         per_node=round(case.node.accelerators),
         vendor=case.accelerator.vendor,
     )
 
 
-def _printed_averages(planned: ServingAnswer) -> str:
-    """The averages that the benchmark of a closed loop prints, in words; it starts all of its users at once."""
+def _benchmark_averages_text(planned: ServingAnswer) -> str:
+    """A sentence with the averages that a closed-loop benchmark prints, which starts all users at once."""
     costs = with_benchmark(planned).benchmark
     if costs is None:
         return ""
@@ -265,16 +266,16 @@ def _printed_averages(planned: ServingAnswer) -> str:
     return f"with its first wave, all users at once, the benchmark prints a first token of {first}, {token} a token"
 
 
-def _settled_types(case: ServingCase) -> Serving:
-    """The workload with the types of the model's checkpoint, where it states none."""
+def _with_checkpoint_types(case: ServingCase) -> Serving:
+    """The workload with the number types of the model's checkpoint, where it states none."""
     kept, experts = stored_types(case)
     workload = case.scenario.workload
     made = {"weights": workload.weights or kept, "expert_weights": workload.expert_weights or experts}
     return workload.model_copy(update=made)
 
 
-def _widens(case: ServingCase) -> bool:
-    """Whether engine and accelerator lack matrix products in the checkpoint's type."""
+def _lacks_checkpoint_type(case: ServingCase) -> bool:
+    """Whether engine or accelerator cannot multiply matrices in the checkpoint's number type."""
     recipe = RECIPES.get(types_of_checkpoint(case.model, case.model.name).precision or "")
     return recipe is not None and not can_multiply(case, recipe)
 
@@ -286,7 +287,7 @@ _TRIES = 40  # of lengths, each shorter than the one before; a window's share of
 
 
 def with_longest_context(found: ServingAnswer, *, step_holds_request: bool) -> tuple[ServingAnswer, str]:
-    """The plan for the longest requests that its model and cache allow, and what bounds them.
+    """The plan for the longest requests that model and cache allow, and a phrase on what limits them.
 
     A stated `workload.context` stays; the mean lengths of a workload are always let in. step_holds_request: whether
     the engine, without chunked prefill, starts only with a step as large as its longest request.
@@ -301,33 +302,33 @@ def with_longest_context(found: ServingAnswer, *, step_holds_request: bool) -> t
     budget = round(_number(inputs.budget))
     if step_holds_request and not inputs.engine.chunked and budget < longest:
         longest, bound = budget, "a step, since prompts are computed whole"
-    taken = _of_length(found, longest)
+    taken = _for_longest_request(found, longest)
     for _ in range(_TRIES):
-        held = _tokens_held(taken)
+        held = _longest_request_in_cache(taken)
         if held >= longest or longest <= planned:
             break
         spread = 100 * inputs.engine.spread.pool
         longest, bound = held, f"what the cache holds, less {spread:.2g} % for spread"
-        taken = _of_length(found, longest)
+        taken = _for_longest_request(found, longest)
     if longest <= planned:
         return found, "the mean of the scenario, which fills the cache"
     return taken, f"{bound}; workload.context sets another"
 
 
-def _tokens_held(planned: ServingAnswer) -> int:
-    """Tokens that one request can have in the KV-cache pool, one standard deviation below its prediction."""
+def _longest_request_in_cache(planned: ServingAnswer) -> int:
+    """The tokens of the longest request that the KV cache holds if it is one standard deviation smaller."""
     engine, block = planned.inputs.engine, float(planned.inputs.engine.block)
-    pools = (_number(use.logged) / _number(layout.dp_attention) for layout, use in kinds_of(planned.evaluation))
+    pools = (_number(use.logged) / _number(layout.dp_attention) for layout, use in instances_of(planned.evaluation))
     return min(math.floor(pool * (1.0 - engine.spread.pool) / block) * round(block) for pool in pools)
 
 
-def kinds_of(evaluation: AnyEvaluation) -> list[tuple[PlanColumns, EngineMemoryUse]]:
-    """The layout and memory of each kind of instance; prefill instances first, where they are separate."""
+def instances_of(evaluation: AnyEvaluation) -> list[tuple[PlanColumns, EngineMemoryUse]]:
+    """The layout and memory of each kind of instance: prefill instances first, if they are separate."""
     ahead = [(evaluation.prefill, evaluation.prefill_memory)] if isinstance(evaluation, DisaggregatedEvaluation) else []
     return [*ahead, (evaluation.layout, evaluation.memory)]
 
 
-def _of_length(planned: ServingAnswer, tokens: int) -> ServingAnswer:
+def _for_longest_request(planned: ServingAnswer, tokens: int) -> ServingAnswer:
     """The same plan, evaluated for requests of up to `tokens` tokens."""
     inputs, draft = planned.inputs, planned.inputs.draft
     load = replace(inputs.load, longest=Figure(float(tokens)))

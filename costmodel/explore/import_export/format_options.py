@@ -1,4 +1,4 @@
-"""Formats of other tools: which there are, which of their options fill which key, and what each does not state."""
+"""Lists the formats of other tools: which option fills which key of costmodel, and which keys a format lacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMATS: dict[str, Format] = {
 
 
 class FormatOption(NamedTuple):
-    """An option with the keys that it fills, or what is lost of it; neither where it costs nothing."""
+    """An option of another tool, the costmodel keys that it fills, and what is lost if it has no key."""
 
     option: str
     fills: str
@@ -35,7 +35,7 @@ class LaunchFormat(NamedTuple):
 
 
 def launch_formats(prefix: str = "") -> list[LaunchFormat]:
-    """The formats whose short name begins so."""
+    """The formats whose short name starts with `prefix`."""
     return [entry for entry in _all_formats() if entry.name.startswith(prefix.lower())]
 
 

@@ -1,4 +1,4 @@
-"""Commands of other tools that are typed in place of a file: `costmodel import "vllm serve NAME"`."""
+"""Recognises commands typed in place of a file: `costmodel import "vllm serve NAME"`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def is_typed_command(text: str) -> bool:
     """
     if not re.search(r"\s", text) or _file_exists(text):
         return False
-    return starts_command(text.split()) or _is_of_a_format(text)
+    return starts_command(text.split()) or _has_format(text)
 
 
 def starts_command(words: Sequence[str]) -> bool:
-    """Whether words begin with a program that starts a training or an engine, behind variables that are set.
+    """Whether words, after any environment variables, start with a launcher of training or of an engine.
 
     >>> starts_command(["CUDA_VISIBLE_DEVICES=0", "torchrun", "train.py"]), starts_command(["train.sh"])
     (True, False)
@@ -44,7 +44,7 @@ def starts_command(words: Sequence[str]) -> bool:
 
 
 def refuse_unquoted(arguments: Sequence[str]) -> None:
-    """A fault for a command whose words are typed as if each were a file."""
+    """Raises a fault for a command without quotes, whose words look like file names."""
     if len(arguments) < 2 or not starts_command(arguments) or _file_exists(arguments[0]):
         return
     hint = f"put the command in quotes: costmodel import {shlex.quote(' '.join(arguments))}"
@@ -55,7 +55,7 @@ def _file_exists(name: str) -> bool:
     return is_text(name) or (may_look(name) and os.path.exists(name))
 
 
-def _is_of_a_format(text: str) -> bool:
+def _has_format(text: str) -> bool:
     try:
         return bool(detected(text, COMMAND_LINE))
     except CostModelError:

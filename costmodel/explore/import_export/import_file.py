@@ -1,4 +1,4 @@
-"""Imports a file of another tool as a costmodel document: values stated, values assumed, options lost."""
+"""Imports files of other tools as a costmodel document, with the origin of each value and the options that are lost."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from costmodel.explore.default_node import node_of_gpu
 from costmodel.explore.import_export.import_command_line import refuse_unquoted
 from costmodel.explore.import_export.import_job import (
     OpenedFile,
-    invalid_plan,
-    is_reinforced,
-    is_served,
-    layered,
-    opened,
-    rl_of_files,
-    served,
+    invalid_plan_warnings,
+    open_foreign,
+    rl_scenario_of,
+    serving_scenario_of,
+    starts_rl,
+    starts_serving,
+    training_scenario_of,
 )
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -49,7 +49,7 @@ OPEN = "?"  # begins a line of what is not stated
 
 @record
 class GivenBesideFile:
-    """Options given with an imported file, for values that such files seldom state."""
+    """Command-line options that add what imported files seldom state, such as machine and load."""
 
     node: str = ""
     nodes: int | None = None
@@ -64,7 +64,7 @@ class GivenBesideFile:
 
 @record
 class ImportedFile:
-    """An imported file with its document and YAML; without a model where too little of it is known."""
+    """An imported file: its document and YAML, and the model if it is known well enough."""
 
     file: str
     found: Imported
@@ -73,15 +73,15 @@ class ImportedFile:
     twin: str  # the model of the library of the same shape
 
     def text_of(self, path: Path | None) -> str:
-        """The YAML of the document in a file of that path, whose name a model has."""
+        """The YAML of the document for a file at `path`; a model takes its name from the file."""
         found, tree = self.found, self.found.document
         if path is not None and "layers" in tree:
             tree = {**tree, "name": _named_model(path)}
-        return _text(self.file, found, tree)
+        return _document_yaml(self.file, found, tree)
 
 
 def import_file(name: str, beside: GivenBesideFile) -> ImportedFile:
-    """A file by its path, or standard input by '-', as the YAML of a model or of a scenario."""
+    """Imports one file (a path, or '-' for standard input) as a model or a scenario."""
     return import_files([name], beside)
 
 
@@ -90,7 +90,7 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     refuse_unquoted(names)
     if len(beside.formats) > len(names):
         raise fail("C001", f"{len(beside.formats)} formats for {len(names)} files", None, "one --from for each file")
-    texts = [opened(name, stated) for name, stated in itertools.zip_longest(names, beside.formats, fillvalue="")]
+    texts = [open_foreign(name, stated) for name, stated in itertools.zip_longest(names, beside.formats, fillvalue="")]
     first = texts[0]
     _refuse_load(texts, beside)
     if len(texts) == 1 and first.format == CONFIG and not beside.assignments:
@@ -98,40 +98,42 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
         imported = imported_model(first.text, first.file)
         return _imported_file(first.file, imported, DocumentReader().checked("model", imported.document, first.file))
     if first.format in TOOLS:
-        return _machine(texts, beside)
+        return _import_machine(texts, beside)
     selected = _selected_accelerators(texts)
-    given = given_node(beside.node, beside.gpu) or selected_node(selected)
-    size, serves, reinforces = _size(beside, given), is_served(texts), is_reinforced(texts)
+    given = given_node(beside.node, beside.gpu) or node_of_selector(selected)
+    size, serves, reinforces = _cluster_size(beside, given), starts_serving(texts), starts_rl(texts)
     if len(texts) == 1 and first.format == MEGATRON:
         title = _title_of_file(first.file)
         _refuse_assignments(beside)
         part = read_options(first.text, first.file, size=size, vocab=beside.vocab, title=title)
     elif reinforces:
-        part = rl_of_files(texts, size, beside.assignments, beside.load)
+        part = rl_scenario_of(texts, size, beside.assignments, beside.load)
     elif serves:
-        part = served(texts, size, beside.assignments, beside.load)
+        part = serving_scenario_of(texts, size, beside.assignments, beside.load)
     else:
-        part = layered(texts, size, beside.assignments)
+        part = training_scenario_of(texts, size, beside.assignments)
     file = " and ".join(text.file for text in texts)
-    part = replace(part, warnings=(*part.warnings, *other_selected(given, selected)))
-    imported = _scenario(part, first.file, beside, given, fills=not serves)
+    part = replace(part, warnings=(*part.warnings, *selector_warnings(given, selected)))
+    imported = _with_cluster(part, first.file, beside, given, fills=not serves)
     if imported.missing:
         return _imported_file(file, imported, None)
     case = any_from(DocumentReader(), copied(imported.document), first.file, ())
-    invalid = invalid_plan(serving(case)) if serves else ()
+    invalid = invalid_plan_warnings(serving(case)) if serves else ()
     return _imported_file(file, replace(imported, warnings=(*imported.warnings, *invalid)), case.model)
 
 
 def _selected_accelerators(texts: Sequence[OpenedFile]) -> list[OriginValue]:
-    """The accelerators that manifests among the files select."""
+    """The accelerators that Kubernetes manifests among the files select."""
     numbers = [
-        selected_accelerators(text.text, text.file) for text in texts if is_served([text]) and is_manifest(text.text)
+        selected_accelerators(text.text, text.file)
+        for text in texts
+        if starts_serving([text]) and is_manifest(text.text)
     ]
     return [stated for number in numbers for stated in number]
 
 
-def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFile:
-    """The cluster of a machine's shape."""
+def _import_machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFile:
+    """Imports the printed shape of a machine, such as nvidia-smi topo, as a cluster."""
     first = texts[0]
     given = {"--vocab": beside.vocab, "--partial": beside.partial, "--set": beside.assignments, "--gpus": beside.gpus}
     for option in (option for option, value in given.items() if value):
@@ -144,8 +146,8 @@ def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFi
 
 
 def _refuse_load(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> None:
-    """A fault for the flags of a load where no file starts an engine that serves."""
-    if beside.load and not (is_served(texts) or is_reinforced(texts)):
+    """Raises a fault for flags of a load if no file starts a serving engine."""
+    if beside.load and not (starts_serving(texts) or starts_rl(texts)):
         sentence = f"--{next(iter(beside.load))} has no effect: no file generates answers"
         raise fail("C001", sentence, None, "leave it out, or add the command of the engine")
 
@@ -156,8 +158,8 @@ def _refuse_assignments(beside: GivenBesideFile) -> None:
         raise fail("C001", "--set has no effect on a script of Megatron-LM, which states everything", None, hint)
 
 
-def _size(beside: GivenBesideFile, given: GivenNode | None) -> GivenSize:
-    """The size of the cluster, from the options given with the file."""
+def _cluster_size(beside: GivenBesideFile, given: GivenNode | None) -> GivenSize:
+    """The number of accelerators and nodes that options state, checked against the node."""
     for option in (option for option, value in (("--nodes", beside.nodes), ("--gpus", beside.gpus)) if value):
         if given is None:
             raise fail("C001", f"{option} has no effect without --gpu or --node", None, "add --gpu h100, for example")
@@ -169,7 +171,7 @@ def _size(beside: GivenBesideFile, given: GivenNode | None) -> GivenSize:
 
 
 def _refuse_unused(beside: GivenBesideFile) -> None:
-    """A fault for options that do not apply to a file with only a model."""
+    """Raises a fault for options that do not apply to a file that holds only a model."""
     machine = {"--gpu": beside.gpu, "--node": beside.node, "--nodes": beside.nodes, "--gpus": beside.gpus}
     given = {**machine, "--vocab": beside.vocab, "--partial": beside.partial}
     for option in (option for option, value in given.items() if value):
@@ -184,42 +186,42 @@ def _imported_file(file: str, imported: Imported, model: Model | None) -> Import
 
 
 def _named_model(path: Path) -> str:
-    """The name of a model in a file of that path."""
+    """The model name for a file at `path`."""
     if path.suffix in SUFFIXES and document_name(path.stem) != path.stem:
         hint = f"for example {path.with_name(f'{document_name(path.stem)}.yaml')}"
         raise fail("C002", "a model has the name of its file: small letters, digits and . + -", Place(str(path)), hint)
     return document_name(path.stem)
 
 
-def _text(file: str, imported: Imported, tree: dict[Any, Any]) -> str:
-    """The YAML text: its origin at the head, then losses that matter, and what is missing."""
+def _document_yaml(file: str, imported: Imported, tree: dict[Any, Any]) -> str:
+    """The YAML of a document; comments at its head list the source, losses and missing values."""
     weighty = [loss for loss in imported.losses if loss.kind != "ignored"]
     head = [
         f"Written by costmodel import from {file} ({imported.format})",
-        *(f"{worded(loss)}{_line_words(loss.place)}" for loss in weighty),
+        *(f"{worded(loss)}{_line_text(loss.place)}" for loss in weighty),
         *(": ".join(filter(None, (f"{fault.code} {fault.sentence}", fault.hint))) for fault in imported.warnings),
         *(f"{OPEN} {fault.sentence}: {fault.hint}" for fault in imported.missing),
     ]
-    comments = {path: str(origin) for path, origin in imported.origins.items() if not is_fixed(path)}
+    comments = {path: str(origin) for path, origin in imported.origins.items() if not is_metadata(path)}
     return document_text(tree, comments, head)
 
 
-def is_fixed(path: str) -> bool:
-    """Whether a key states what a document is or where it is from."""
+def is_metadata(path: str) -> bool:
+    """Whether a key describes the document itself, such as its schema or source, and not its content."""
     return path.removeprefix("model.").split(".")[0] in _FIXED
 
 
-def _line_words(place: Place | None) -> str:
+def _line_text(place: Place | None) -> str:
     return f" ({place.file}:{place.line})" if place is not None and place.line else ""
 
 
 # --- a scenario from options of a training program
 
 
-def _scenario(
+def _with_cluster(
     imported: Imported, file: str, beside: GivenBesideFile, given: GivenNode | None, *, fills: bool
 ) -> Imported:
-    """The scenario that a file states; a fault for what is missing, unless a part of one is asked for.
+    """The imported scenario with its cluster and title; raises a fault for missing values unless --partial.
 
     fills: whether its accelerators have to fill nodes; an engine may leave a part of one
     """
@@ -232,7 +234,7 @@ def _scenario(
         hint = "--gpu h100 or --node dgx-h100, for example"
         missing = (*missing, Fault("X002", "no file states the machine", Place(file), hint))
     elif stated:
-        nodes, used = _nodes(given.node, beside, imported, fills=fills)
+        nodes, used = _node_count(given.node, beside, imported, fills=fills)
         tree["cluster"] = {"node": given.name, "nodes": nodes}
         given = given.in_part(used)
     if missing and not beside.partial:
@@ -249,10 +251,10 @@ def _title_of_file(file: str) -> str:
     return "imported" if file in NO_FILES else PurePath(file).stem
 
 
-def _nodes(
+def _node_count(
     node: Node, beside: GivenBesideFile, imported: Imported, *, fills: bool
 ) -> tuple[OriginValue, OriginValue | None]:
-    """The number of nodes for the stated accelerators, and how many of each are used if not all."""
+    """The number of nodes for the stated accelerators, and the accelerators used of each node if not all."""
     count, per_node, of_nodes = imported.facts["accelerators"], int(node.accelerators), imported.facts.get("nodes")
     world = int(count.value)
     stated = beside.nodes or (of_nodes.value if of_nodes is not None and of_nodes.place is not None else 0)
@@ -275,8 +277,8 @@ def _nodes(
     return OriginValue(nodes, origin), part
 
 
-def origins(imported_file: ImportedFile) -> Iterator[tuple[str, Any, Origin]]:
-    """Every value of the document by its path, with its origin."""
+def values_with_origins(imported_file: ImportedFile) -> Iterator[tuple[str, Any, Origin]]:
+    """Every value of the imported document: its path, value and origin."""
     for path, origin in imported_file.found.origins.items():
         here: Any = imported_file.found.document
         for part in path.split("."):
@@ -292,27 +294,27 @@ _FABRICS = {
 
 
 def imported_machine(shape: MachineShape, node: str, nodes: int | None, accelerator: str) -> Imported:
-    """The cluster of a shape; without a node's name the only one that it can be, else a fault that lists them."""
-    part = _part(shape, accelerator)
-    fitting = [node_name for node_name in _library_nodes() if _fits(node_name, shape, part)]
+    """The cluster of a machine shape; without a named node, the only library node that fits, else a fault."""
+    part = _accelerator_of_shape(shape, accelerator)
+    fitting = [node_name for node_name in _library_nodes() if _has_shape(node_name, shape, part)]
     how_many = nodes or shape.nodes
     origin = Origin("file", shape.words, shape.place)
     if node:
-        _check(read("node", node), shape, part)
+        _check_shape(read("node", node), shape, part)
         chosen = OriginValue(node, Origin("assumed", "--node, given beside the file"))
     elif len(fitting) == 1:
         words = f"the only one of this shape: {shape.words}"
         chosen = OriginValue(fitting[0].name, Origin("derived", words, shape.place))
     else:
-        raise CostModelError(_node_fault(shape, fitting, part))
+        raise CostModelError(_ambiguous_node_fault(shape, fitting, part))
     count = OriginValue(how_many, origin if nodes is None else Origin("assumed", "--nodes, given beside the file"))
     document, origins = placed({"cluster": {"node": chosen, "nodes": count}}, Place(shape.place.file))
     loss = Loss("not expressible", "the network between nodes is not stated: it is that of the node named", shape.place)
     return Imported(shape.format, document, origins, (loss,), (), {})
 
 
-def _part(shape: MachineShape, accelerator: str) -> str:
-    """The accelerator that is stated or printed; empty if neither is known."""
+def _accelerator_of_shape(shape: MachineShape, accelerator: str) -> str:
+    """The accelerator that the user states or the tool printed; empty if neither is known."""
     stated = accelerator or shape.product
     known = accelerator_named(stated) if stated else ""
     if accelerator and not known:
@@ -326,8 +328,8 @@ def _library_nodes() -> Iterator[Node]:
         yield node
 
 
-def _fits(node: Node, shape: MachineShape, part: str) -> bool:
-    """Whether a node has this number of these accelerators with as many links; network interfaces may be fewer."""
+def _has_shape(node: Node, shape: MachineShape, part: str) -> bool:
+    """Whether a library node has the accelerators and links of a machine, and at most its network interfaces."""
     if node.accelerators != shape.accelerators or (part and node.accelerator != part):
         return False
     if shape.links is not None and _FABRICS.get(str(node.scale_up.fabric)) != shape.links:
@@ -335,7 +337,7 @@ def _fits(node: Node, shape: MachineShape, part: str) -> bool:
     return not shape.nics or node.scale_out is None or node.scale_out.nics <= shape.nics
 
 
-def _check(node: Node, shape: MachineShape, part: str) -> None:
+def _check_shape(node: Node, shape: MachineShape, part: str) -> None:
     """Raises a fault if the named node has another shape than the machine."""
     if node.accelerators != shape.accelerators:
         sentence = f"{node.name} has {node.accelerators:g} accelerators, and the text shows {shape.accelerators}"
@@ -347,8 +349,8 @@ def _check(node: Node, shape: MachineShape, part: str) -> None:
         raise fail("X004", sentence, shape.place)
 
 
-def _node_fault(shape: MachineShape, fitting: list[Node], part: str) -> Fault:
-    """The fault for a machine that no node of the library fits, or that several fit."""
+def _ambiguous_node_fault(shape: MachineShape, fitting: list[Node], part: str) -> Fault:
+    """The fault for a machine that fits no library node, or several."""
     listed = ", ".join(node.name for node in fitting)
     if not fitting:
         hint = "costmodel init node writes one of your own" if part else "--gpu states the part"
@@ -359,7 +361,7 @@ def _node_fault(shape: MachineShape, fitting: list[Node], part: str) -> Fault:
 
 @record
 class GivenNode:
-    """A node of the library, the values changed in it, and the option that names it."""
+    """A library node, the values changed in it, and the option that named it."""
 
     node: Node
     origin: Origin
@@ -379,14 +381,14 @@ class GivenNode:
         return changed[-1] if changed else own if isinstance(own, str) else own.name
 
     def in_part(self, used: OriginValue | None) -> GivenNode:
-        """A copy of the node in which a job uses only some accelerators."""
+        """A copy of the node of which a job uses only some accelerators."""
         if used is None:
             return self
         place = used.place or Place(COMMAND_LINE)
         return replace(self, changes=(*self.changes, Assignment(PART, place, used.value, place)), used=used.origin)
 
     def written_into(self, document: Mapping, origins: dict[str, Origin]) -> None:
-        """Writes the node out in a document that names it, where its accelerator or links are others'."""
+        """Writes out the node in a document, if its accelerator or links differ from the library node's."""
         if not self.changes:
             return
         reader = DocumentReader()
@@ -398,7 +400,7 @@ class GivenNode:
 
 
 def given_node(name: str, gpu: str) -> GivenNode | None:
-    """The node of --node, or the usual one of --gpu; a node that is named too has to hold that accelerator."""
+    """The node of --node, or the usual node of --gpu; raises a fault if they contradict each other."""
     if not gpu:
         return GivenNode(read("node", name), Origin("assumed", "--node, given beside the file")) if name else None
     changes, assumed = node_of_gpu(gpu, name or None)
@@ -408,8 +410,8 @@ def given_node(name: str, gpu: str) -> GivenNode | None:
     return GivenNode(node, Origin("assumed", words), tuple(needed))
 
 
-def selected_node(stated: Sequence[OriginValue]) -> GivenNode | None:
-    """The usual node of the accelerator that a manifest selects; none where it selects none, or several."""
+def node_of_selector(stated: Sequence[OriginValue]) -> GivenNode | None:
+    """The usual node of the accelerator that manifests select; None if they select none or several."""
     parts = {accelerator_named(str(selection.value)): selection for selection in stated}
     if len(parts) != 1 or "" in parts:
         return None
@@ -420,8 +422,8 @@ def selected_node(stated: Sequence[OriginValue]) -> GivenNode | None:
     return replace(given, origin=Origin("derived", words, named.place))
 
 
-def other_selected(given: GivenNode | None, stated: Sequence[OriginValue]) -> list[Fault]:
-    """A warning for each selector of a manifest that asks for another accelerator than that of --gpu or --node."""
+def selector_warnings(given: GivenNode | None, stated: Sequence[OriginValue]) -> list[Fault]:
+    """Warnings for manifests that select another accelerator than --gpu or --node."""
     if given is None or given.origin.kind != "assumed":
         return []
     known = [accelerator_named(str(selection.value)) for selection in stated]

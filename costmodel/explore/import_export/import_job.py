@@ -1,4 +1,4 @@
-"""Several files of one job, with those that they name: training, serving engines, reinforcement learning."""
+"""Combines the files of one job, and files that they include, into a scenario: training, serving or RL."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ Read = TypeVar("Read")
 
 
 class OpenedFile(NamedTuple):
-    """A foreign file with its format."""
+    """A file of another tool: its name, text and format."""
 
     file: str
     text: str
     format: str
 
 
-def opened(name: str, stated: str = "") -> OpenedFile:
-    """A file by its path, a folder with a config.json, standard input by '-', or a command that is typed whole.
+def open_foreign(name: str, stated: str = "") -> OpenedFile:
+    """Opens a file of another tool: a path, a folder with config.json, '-' for standard input, or a typed command.
 
     stated: the short name of its format, where that is given
     """
@@ -76,7 +76,7 @@ def opened(name: str, stated: str = "") -> OpenedFile:
 
 
 def _format_of(text: str, file: str, stated: str) -> str:
-    """The format of a launch file, or the tool that printed the shape of a machine."""
+    """The format of a text: of a launch file, or of the tool that printed the shape of a machine."""
     if stated:
         return stated_format(stated, text)
     try:
@@ -88,8 +88,8 @@ def _format_of(text: str, file: str, stated: str) -> str:
         return tool
 
 
-def layered(files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[str]) -> Imported:
-    """The scenario that several files describe together."""
+def training_scenario_of(files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[str]) -> Imported:
+    """The training scenario that several files describe together."""
     layers, model = list[Layer](), None
     for opened_file in files:
         if opened_file.format == CONFIG:
@@ -101,20 +101,20 @@ def layered(files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[
                 model = layer.written
                 name = OriginValue(model.document["name"], config_origin(opened_file.file))
                 layers.append(Layer("", {"model": name}))
-            layers += with_named(layer, opened_file.file, read_named, paths_of(files))
+            layers += with_included_files(layer, opened_file.file, read_included_config, paths_of(files))
         else:
             sentence = f"{opened_file.format} is read alone, not beside other files"
             raise fail("X004", sentence, Place(opened_file.file), "give it by itself")
     if model is not None:
-        _named_by_shape(layers)
-    layers.append(given_beside(assignments))
+        _drop_name_of_written_shape(layers)
+    layers.append(layer_of_settings(assignments))
     settle_size(layers, size)
-    imported = settled(layers, files[-1].file, _depth(layers, model))
-    return imported if model is None else with_model(imported, model)
+    imported = settled(layers, files[-1].file, _layer_count(layers, model))
+    return imported if model is None else with_written_model(imported, model)
 
 
-def _named_by_shape(layers: Sequence[Layer]) -> None:
-    """Drops the name of a model if its shape is also written out, since the shape counts."""
+def _drop_name_of_written_shape(layers: Sequence[Layer]) -> None:
+    """Drops the name of a model if its shape is written out too, since the shape decides."""
     for layer in layers:
         named = layer.facts.get("model")
         if layer.format and named is not None:
@@ -131,28 +131,28 @@ def config_origin(file: str) -> Origin:
 
 
 def paths_of(files: Sequence[OpenedFile]) -> frozenset[Path]:
-    """The paths of files that are given."""
+    """The paths of these files."""
     return frozenset(Path(opened_file.file).resolve() for opened_file in files if opened_file.file not in NO_FILES)
 
 
-def with_named(
+def with_included_files(
     layer: Layer, file: str, read_named: Callable[[str, str], Layer], given: frozenset[Path], depth: int = 0
 ) -> list[Layer]:
-    """The facts of a file, followed by those of the files that it names.
+    """The values of a file, followed by those of the files that it includes.
 
     given: files that are read for themselves
     """
     layers = [layer]
     for name, place in layer.named if depth < _DEEPEST else ():
-        text, path = named_text(name, file, place)
+        text, path = included_text(name, file, place)
         if path.resolve() not in given:
-            inner = unquoted(read_named, text, path)
-            layers += with_named(inner, str(path), read_named, given, depth + 1)
+            inner = read_without_quoting(read_named, text, path)
+            layers += with_included_files(inner, str(path), read_named, given, depth + 1)
     return layers
 
 
-def named_text(name: str, file: str, place: Place) -> tuple[str, Path]:
-    """The text of a file that another one names."""
+def included_text(name: str, file: str, place: Place) -> tuple[str, Path]:
+    """The text and path of a file that another file includes."""
     paths = list(dict.fromkeys((Path(file).parent / name, Path(name))))
     for path in paths:
         try:
@@ -163,23 +163,23 @@ def named_text(name: str, file: str, place: Place) -> tuple[str, Path]:
     raise fail("X002", f"the file names {name}, which cannot be read", place, hint)
 
 
-def read_named(text: str, name: str) -> Layer:
-    """A configuration of DeepSpeed, in JSON, or of accelerate, which may name one."""
+def read_included_config(text: str, name: str) -> Layer:
+    """The values of a JSON configuration of DeepSpeed, or of accelerate, which may include one."""
     return read_layer(text, name, deepspeed.TITLE if text.lstrip().startswith("{") else accelerate.TITLE)
 
 
-def unquoted(read: Callable[[str, str], Read], text: str, path: Path) -> Read:
-    """A file that another one names; faults show no text of files outside the working folder."""
+def read_without_quoting(read: Callable[[str, str], Read], text: str, path: Path) -> Read:
+    """Reads an included file; faults do not quote text from outside the working folder."""
     try:
         parsed = read(text, as_named(path))
     except CostModelError as error:
         raise CostModelError(*(_hide_private_path(fault, path) for fault in error.faults)) from None
     if isinstance(parsed, Layer):
-        quoted_near(parsed)
+        hide_private_faults(parsed)
     return parsed
 
 
-def quoted_near(layer: Layer) -> None:
+def hide_private_faults(layer: Layer) -> None:
     """Marks faults in files outside the working folder as private, so that their text is not shown."""
     layer.faults = [_hide_private_path(fault) for fault in layer.faults]
     layer.unless = [(key, _hide_private_path(fault)) for key, fault in layer.unless]
@@ -195,7 +195,7 @@ def _hide_private_path(fault: Fault, path: Path | None = None) -> Fault:
 
 
 def settle_size(layers: list[Layer], size: GivenSize) -> None:
-    """Adds the number of accelerators, from files and options, to the last file's facts."""
+    """Computes the number of accelerators from files and options, and stores it in the last layer."""
     stated = {path: value for layer in layers for path, value in (layer.weak | layer.facts).items() if path in COUNTS}
     stated |= {path: value for layer in layers for path, value in layer.facts.items() if path in COUNTS}
     found = size.accelerators(stated)
@@ -207,8 +207,8 @@ def settle_size(layers: list[Layer], size: GivenSize) -> None:
         layers[-1].facts["accelerators"] = found
 
 
-def given_beside(assignments: Iterable[str]) -> Layer:
-    """The layer of the options given with the files, which override them."""
+def layer_of_settings(assignments: Iterable[str]) -> Layer:
+    """The values of --set options given with the files; they override the files."""
     layer = Layer("")
     for text in assignments:
         path, equals, value = text.partition("=")
@@ -221,7 +221,7 @@ def given_beside(assignments: Iterable[str]) -> Layer:
 
 
 def facts_of(path: str, given: Any, option: str, place: Place | None = None) -> dict[str, OriginValue]:
-    """The values that an option gives, by path: a single value, or each value of a mapping."""
+    """The values that an option sets, by path; a mapping sets each of its values."""
     if isinstance(given, dict):
         each = (facts_of(f"{path}.{key}", value, option, place) for key, value in given.items())
         return {inner: fact for facts in each for inner, fact in facts.items()}
@@ -229,7 +229,7 @@ def facts_of(path: str, given: Any, option: str, place: Place | None = None) -> 
     return {path: OriginValue(value, Origin("assumed", f"{option}, given beside the file", place))}
 
 
-def _depth(layers: Sequence[Layer], model: Imported | None) -> int | None:
+def _layer_count(layers: Sequence[Layer], model: Imported | None) -> int | None:
     """The number of layers of the model; None if it is not known."""
     if model is not None:
         return sum(int(kind["count"]) for kind in model.document["layers"])
@@ -240,8 +240,8 @@ def _depth(layers: Sequence[Layer], model: Imported | None) -> int | None:
     return round(sum(kind.count for kind in stored.layers))
 
 
-def with_model(imported: Imported, model: Imported) -> Imported:
-    """The scenario with the model written out in the place of its name."""
+def with_written_model(imported: Imported, model: Imported) -> Imported:
+    """The scenario with the whole model in the place of its name."""
     document = imported.document
     document["model"] = model.document
     origins = {path: origin for path, origin in imported.origins.items() if path != "model"}
@@ -260,15 +260,15 @@ def with_model(imported: Imported, model: Imported) -> Imported:
 Settle = Callable[[Sequence[Layer], str, Model | None, str], Imported]
 
 
-def is_served(files: Sequence[OpenedFile]) -> bool:
-    """Whether files start a serving engine."""
+def starts_serving(files: Sequence[OpenedFile]) -> bool:
+    """Whether any of the files starts a serving engine."""
     return any(opened_file.format in (SERVING, *ENGINE_OPTIONS.values()) for opened_file in files)
 
 
-def served(
+def serving_scenario_of(
     files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[str], load: Mapping[str, str]
 ) -> Imported:
-    """The serving scenario of files that state parts of it.
+    """The serving scenario that several files describe together.
 
     load: flags such as rate and prompt, as they were typed
     """
@@ -284,17 +284,17 @@ def served(
         else:
             sentence = f"{opened_file.format} trains, and another file serves"
             raise fail("X004", sentence, Place(opened_file.file), "import them apart")
-    for given in (load_flags(load, "serving"), given_beside(assignments)):
-        replace_stated(layers, given)
+    for given in (load_flags(load, "serving"), layer_of_settings(assignments)):
+        replace_by_options(layers, given)
         layers.append(given)
     for layer in layers:  # processes of a program that an engine starts itself
         layer.weak = {path: value for path, value in layer.weak.items() if path not in COUNTS}
     settle_size(layers, size)
-    return with_model_of(layers, files, settled_serving)
+    return with_model_of_files(layers, files, settled_serving)
 
 
 def _layers_of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
-    """The facts of each engine command in a file, and of the option files that it names."""
+    """The values of each engine command in a file, and of the option files that it includes."""
     layers = list[Layer]()
     for layer in read_serve_command(opened_file.text, opened_file.file):
         engine = str(layer.facts["stack"].value) if "stack" in layer.facts else ""
@@ -303,11 +303,11 @@ def _layers_of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list
             """The facts of a file that the command names."""
             return read_option_file(text, name, engine)
 
-        layers += with_named(layer, opened_file.file, read_named, given)
+        layers += with_included_files(layer, opened_file.file, read_named, given)
     return layers
 
 
-def with_model_of(layers: list[Layer], files: Sequence[OpenedFile], settle: Settle) -> Imported:
+def with_model_of_files(layers: list[Layer], files: Sequence[OpenedFile], settle: Settle) -> Imported:
     """The scenario with its model: from a config.json, from the library, or reported as missing."""
     file, written = files[-1].file, next((file_given for file_given in files if file_given.format == CONFIG), None)
     if written is not None:
@@ -320,8 +320,8 @@ def with_model_of(layers: list[Layer], files: Sequence[OpenedFile], settle: Sett
                 )
         layers.append(Layer("", {"model": OriginValue(config.document["name"], config_origin(written.file))}))
         shape: Model = DocumentReader().checked("model", config.document, written.file)
-        return with_model(settle(layers, file, shape, ""), config)
-    model, shipped, missing = _of_library(_stated_model(layers))
+        return with_written_model(settle(layers, file, shape, ""), config)
+    model, shipped, missing = _library_model(_stated_model(layers))
     for layer in layers:
         if model is None:
             layer.facts.pop("model", None)
@@ -336,12 +336,12 @@ def with_model_of(layers: list[Layer], files: Sequence[OpenedFile], settle: Sett
 
 
 def _stated_model(layers: Sequence[Layer]) -> OriginValue | None:
-    """The model that is given beside the files, or that one of them names."""
+    """The model that the user states, or else that a file names."""
     return next((layer.facts["model"] for layer in reversed(layers) if "model" in layer.facts), None)
 
 
-def _of_library(stated: OriginValue | None) -> tuple[Model | None, str, Fault | None]:
-    """The library model that a name stands for, its library name, and a fault where there is none."""
+def _library_model(stated: OriginValue | None) -> tuple[Model | None, str, Fault | None]:
+    """The library model of a name, its library name, and a fault if there is none."""
     if stated is None:
         return None, "", None
     name = str(stated.value)
@@ -357,8 +357,8 @@ def _of_library(stated: OriginValue | None) -> tuple[Model | None, str, Fault | 
         return None, "", Fault("X002", sentence, stated.place or Place(""), hint)
 
 
-def invalid_plan(case: ServingCase) -> tuple[Fault, ...]:
-    """Warnings that the plan of a command cannot exist, as an estimate of it would refuse it."""
+def invalid_plan_warnings(case: ServingCase) -> tuple[Fault, ...]:
+    """A warning for each reason why the plan of a command is invalid."""
     if case.scenario.plan is None:
         return ()
     try:
@@ -370,7 +370,7 @@ def invalid_plan(case: ServingCase) -> tuple[Fault, ...]:
 
 
 def load_flags(flags: Mapping[str, str], kind: str) -> Layer:
-    """The facts that load flags such as --rate and --prompt state.
+    """The values that load flags such as --rate and --prompt state.
 
     >>> {path: fact.value for path, fact in load_flags({"rate": "8", "answer": "512"}, "serving").facts.items()}
     {'workload.rate': '8 /s', 'workload.output': 512}
@@ -384,8 +384,8 @@ def load_flags(flags: Mapping[str, str], kind: str) -> Layer:
     return layer
 
 
-def replace_stated(layers: Sequence[Layer], given: Layer) -> None:
-    """Removes from the files' facts what the options replace; the origin of each option names the first of these.
+def replace_by_options(layers: Sequence[Layer], given: Layer) -> None:
+    """Removes from the files' values what options replace; the origin of each option names the replaced value.
 
     A length replaces its mean and spread, and one load another, with what belongs to that; of a rate
     with the most in flight, the other one stays.
@@ -412,7 +412,7 @@ def replace_stated(layers: Sequence[Layer], given: Layer) -> None:
 
 
 def _keys_that_replace(path: str, given: Mapping[str, OriginValue]) -> Iterator[str]:
-    """Given keys that replace a key of the workload: the key itself, a part of it, or a key that contains it."""
+    """The given keys that replace a workload key: the same key, a part of it, or a key that contains it."""
     for by in given if path.startswith("workload.") else ():
         if by == path or by.startswith(f"{path}.") or path.startswith(f"{by}."):
             yield by
@@ -424,12 +424,12 @@ def _keys_that_replace(path: str, given: Mapping[str, OriginValue]) -> Iterator[
 _DEEPEST_OVERRIDES = 6  # configurations, each of which overrides the next
 
 
-def is_reinforced(files: Sequence[OpenedFile]) -> bool:
-    """Whether files start reinforcement learning."""
+def starts_rl(files: Sequence[OpenedFile]) -> bool:
+    """Whether any of the files starts reinforcement learning."""
     return any(opened_file.format in RL_FORMATS for opened_file in files)
 
 
-def rl_of_files(
+def rl_scenario_of(
     files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[str], load: Mapping[str, str]
 ) -> Imported:
     """The RL scenario that several files describe together.
@@ -448,19 +448,19 @@ def rl_of_files(
         elif opened_file.format not in (CONFIG, first.format):
             sentence = f"{opened_file.format} is read alone, not beside {first.format}"
             raise fail("X004", sentence, Place(opened_file.file), "give it by itself")
-    layers += _layers(first, paths_of(files))
-    for given in (load_flags(load, "rl"), given_beside(assignments)):
-        replace_stated(layers, given)
+    layers += _rl_layers(first, paths_of(files))
+    for given in (load_flags(load, "rl"), layer_of_settings(assignments)):
+        replace_by_options(layers, given)
         layers.append(given)
     settle_size(layers, size)
-    return with_model_of(layers, files, settled_rl)
+    return with_model_of_files(layers, files, settled_rl)
 
 
-def _layers(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
-    """The facts of an RL configuration, of the files that it overrides, and of trainer files that it names."""
+def _rl_layers(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
+    """The values of an RL configuration, of the files that it overrides, and of included trainer files."""
     entry = RL_FORMATS[opened_file.format]
-    text = _text(opened_file.text, opened_file.file, entry)
-    losses = _with_those_beneath(text, opened_file.file, entry, 0)
+    text = _rl_text(opened_file.text, opened_file.file, entry)
+    losses = _add_overridden_configs(text, opened_file.file, entry, 0)
     left = fill_references(text.tree)
     layer = entry.read(text.tree, opened_file.file)
     for name in left:
@@ -470,8 +470,8 @@ def _layers(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
     layer.named += text.of_trainer
     layer.faults += text.faults
     layer.unless += text.unless
-    quoted_near(layer)
-    layers = with_named(layer, opened_file.file, read_named, given)
+    hide_private_faults(layer)
+    layers = with_included_files(layer, opened_file.file, read_included_config, given)
     for ahead in text.ahead:
         as_trainer(ahead)
         ahead.weak = {path: value for path, value in ahead.weak.items() if path not in layer.weak}
@@ -479,16 +479,16 @@ def _layers(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
     return layers
 
 
-def _text(text: str, file: str, entry: RlFormat) -> RlText:
-    """A text in any form; a call in Python states arguments as a command does."""
+def _rl_text(text: str, file: str, entry: RlFormat) -> RlText:
+    """The parsed text of an RL file; a Python call states arguments as a command line does."""
     if entry.name != "trl" or not is_call(text):
         return stated_text(text, file, entry)
     called = arguments_of(text, file, entry.table)
     return RlText(called.tree, faults=called.faults)
 
 
-def _with_those_beneath(rl_text: RlText, file: str, entry: RlFormat, depth: int) -> list[Loss]:
-    """Adds the values of the configurations that a text overrides; returns the losses among them."""
+def _add_overridden_configs(rl_text: RlText, file: str, entry: RlFormat, depth: int) -> list[Loss]:
+    """Adds values of the configurations that a text overrides; returns what is lost of them."""
     losses = list[Loss]()
     for name, place in reversed(rl_text.named):
         if (own := entry.built_in.get(PurePath(name).stem)) is not None:
@@ -498,7 +498,7 @@ def _with_those_beneath(rl_text: RlText, file: str, entry: RlFormat, depth: int)
             put_beneath(rl_text.tree, stated)
             continue
         try:
-            text, path = named_text(name, file, place)
+            text, path = included_text(name, file, place)
         except CostModelError:
             if PurePath(name).name != entry.base:
                 raise
@@ -510,8 +510,8 @@ def _with_those_beneath(rl_text: RlText, file: str, entry: RlFormat, depth: int)
                 "X010", f"over {_DEEPEST_OVERRIDES} configurations override one another", place, "write the values out"
             )
         plain = Path(os.path.normpath(path))
-        beneath = unquoted(lambda text, name: stated_text(text, name, entry), text, plain)
-        losses += _with_those_beneath(beneath, str(plain), entry, depth + 1)
+        beneath = read_without_quoting(lambda text, name: stated_text(text, name, entry), text, plain)
+        losses += _add_overridden_configs(beneath, str(plain), entry, depth + 1)
         rl_text.faults += beneath.faults
         put_beneath(rl_text.tree, beneath.tree)
     return losses

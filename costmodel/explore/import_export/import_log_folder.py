@@ -1,4 +1,4 @@
-"""A folder of logs as tables of measured runs, by the readers of `import`, and what their runs change in documents.
+"""Reads a folder of logs into tables of measured runs, and fits constants to them.
 
 A log takes its layout from files of the same name beside it, or in a folder above it up to the one that is named:
 `nightly/llama-tp2.sh` for `nightly/2026-11-30/llama-tp2.log` and `nightly/2026-11-30/llama-tp2.second.log`.
@@ -44,7 +44,7 @@ class UnreadFile:
 
 @record
 class LogFolder:
-    """The tables of a folder in the order of its files, each by its night: the first name below the folder.
+    """The tables of a folder by night, which is the first folder name below it.
 
     layouts: files that describe runs. starts: start-up logs of engines, to which nothing is fitted
     """
@@ -57,7 +57,7 @@ class LogFolder:
     unread: Sequence[UnreadFile]
 
     def joined(self, kind: type[Table]) -> Table | None:
-        """All rows of one kind of table, as one table of one source; None where there are none."""
+        """All rows of one kind of table as one table; None if there are none."""
         tables = [table for night in self.nights.values() for table in night if type(table) is kind]
         if not tables:
             return None
@@ -67,8 +67,8 @@ class LogFolder:
 
 
 @record
-class FollowedFolder:
-    """A folder and what its runs change: a fit for each kind of runs, and the documents before and after."""
+class FittedFolder:
+    """The fits to the runs of a folder, and each changed document before and after."""
 
     read: LogFolder
     training: Refined | None
@@ -79,8 +79,8 @@ class FollowedFolder:
     remarks: Sequence[str]
 
 
-def log_folder(name: str, beside: GivenBesideFile) -> LogFolder:
-    """The tables of measured runs in a folder, by night, and the files that were not read.
+def read_log_folder(name: str, beside: GivenBesideFile) -> LogFolder:
+    """The tables of measured runs in a folder, and the files that were not read.
 
     Raises:
         CostModelError: there is no such folder, or nothing in it is a log or a table
@@ -89,12 +89,12 @@ def log_folder(name: str, beside: GivenBesideFile) -> LogFolder:
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path, folder))[:_MOST]
     if not files:
         raise fail("C005", f"{name} is no folder with files", Place(name), "name the folder of your logs")
-    kinds = {path: _kind(path) for path in files}
+    kinds = {path: _kind_of_file(path) for path in files}
     layouts = [path for path in files if kinds[path] == "layout"]
     nights: dict[str, list[Table]] = {}
     unread, used = list[UnreadFile](), set[Path]()
     for path in (path for path in files if kinds[path] in _READ):
-        configs = _layouts(path, layouts, folder)
+        configs = _layout_files_of(path, layouts, folder)
         used.update(configs)
         try:
             table = _READ[kinds[path]](str(path), [str(config) for config in configs], beside, name)
@@ -112,8 +112,8 @@ def _is_hidden(path: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
-def _kind(path: Path) -> str:
-    """The kind of a file, by its first lines: kernels, a table, a start-up log, results, a log, or else a layout."""
+def _kind_of_file(path: Path) -> str:
+    """What a file holds, by its first lines: kernels, table, start, results, log, or else layout."""
     try:
         text = file_head(str(path), _HEAD)[0].replace("\r\n", "\n")
         if is_nccl_text(text):
@@ -129,7 +129,7 @@ def _kind(path: Path) -> str:
         return "layout"
 
 
-def _layouts(log: Path, layouts: Sequence[Path], folder: Path) -> list[Path]:
+def _layout_files_of(log: Path, layouts: Sequence[Path], folder: Path) -> list[Path]:
     """The files that describe the layout of a log: those in the nearest folder that has some."""
     key = log.name.split(".")[0]
     for parent in (log.parent, *log.parent.parents):
@@ -174,16 +174,20 @@ def _joined_table(kind: type[Table], name: str, rows: Sequence[Mapping[str, Any]
     return kind(name, tuple(names), tuple(table_rows), digest(file_head(name, MOST_BYTES)[0]))
 
 
-def followed(name: str, beside: GivenBesideFile, node: str | None = None) -> FollowedFolder:
-    """The fits to the runs of a folder, and the documents that they would change.
+def fit_log_folder(name: str, beside: GivenBesideFile, node: str | None = None) -> FittedFolder:
+    """Fits constants to the runs of a folder, and returns the fits with the documents that they change.
 
     Raises:
         CostModelError: nothing in the folder can be fitted
     """
-    read = log_folder(name, beside)
+    read = read_log_folder(name, beside)
     remarks, changed = list[str](), dict[Path, str]()
-    training = _fit_rows(read.joined(Table), lambda table: refine([table]), remarks)
-    engines = [*filter(None, (_fit_rows(each, _engine_fit, remarks) for each in _by_engine(read.joined(ServingTable))))]
+    training = _fit_or_remark(read.joined(Table), lambda table: refine([table]), remarks)
+    engines = [
+        *filter(
+            None, (_fit_or_remark(each, _engine_fit, remarks) for each in _tables_by_engine(read.joined(ServingTable)))
+        )
+    ]
     kernels = calibrated(read.kernels, node) if read.kernels else None
     if training is None and not engines and kernels is None:
         unread = [f"{each.file}: {each.why}" for each in read.unread]
@@ -199,7 +203,7 @@ def followed(name: str, beside: GivenBesideFile, node: str | None = None) -> Fol
                 f"{', '.join(double)}: fits of kernels are left out; ask again when those of runs are written"
             )
         changed = documents | changed
-    return FollowedFolder(
+    return FittedFolder(
         read,
         training,
         engines,
@@ -214,8 +218,8 @@ def _engine_fit(table: Table) -> EngineFit:
     return engine_fit([table])
 
 
-def _fit_rows(table: Table | None, fit: Callable[[Table], _Fit], remarks: list[str]) -> _Fit | None:
-    """A fit of the rows of a table; where there is none, a remark with the reason."""
+def _fit_or_remark(table: Table | None, fit: Callable[[Table], _Fit], remarks: list[str]) -> _Fit | None:
+    """The fit of a table; if it fails, None, and its reason is added to `remarks`."""
     if table is None:
         return None
     try:
@@ -225,8 +229,8 @@ def _fit_rows(table: Table | None, fit: Callable[[Table], _Fit], remarks: list[s
         return None
 
 
-def _by_engine(table: Table | None) -> Iterator[Table]:
-    """One table per engine, without start-up logs."""
+def _tables_by_engine(table: Table | None) -> Iterator[Table]:
+    """One table of benchmarks for each engine, without start-up logs."""
     rows = [] if table is None else [row for row in table.rows if not row.text(LOGGED)]
     for engine in dict.fromkeys(row.text("engine") for row in rows):
         assert table is not None

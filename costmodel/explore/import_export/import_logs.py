@@ -1,4 +1,4 @@
-"""A log as a row of a table of measured runs: figures of the log, layout of its own arguments or of files beside it."""
+"""Imports logs and benchmark results as rows of a table of measured runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from costmodel.exchange.tables.csv_cells import row_of, row_texts
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVING_COLUMNS
 from costmodel.exchange.tables.serving_table import OF_RUNS, REPLACES
-from costmodel.explore.import_export.export_plan import settled
+from costmodel.explore.import_export.export_plan import plan_without_open_choices
 from costmodel.explore.import_export.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -41,7 +41,7 @@ _REMEDY = "cut the part that is to be measured out of it"
 
 @record
 class ImportedRun:
-    """One row, what the log states about it, and what is left open."""
+    """One run of a log: its table row, what the log states, and the columns that stay empty."""
 
     file: str
     run: MeasuredRun
@@ -51,21 +51,21 @@ class ImportedRun:
 
 
 def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_up: int | None = None) -> ImportedRun:
-    """The run of a log; without its layout, the cells of that stay empty."""
+    """The run of a training log; without files that state its layout, the layout columns stay empty."""
     text, more = file_head(name, MOST_BYTES)
-    log = _log(text.replace("\r\n", "\n").replace("\r", "\n"), name, more)
+    log = _parsed_log(text.replace("\r\n", "\n").replace("\r", "\n"), name, more)
     run = measured_run(log, WARM_UP if warm_up is None else warm_up)
-    sources = list(configs) or _own_arguments(text, name, more)
+    sources = list(configs) or _log_as_layout(text, name, more)
     row: dict[str, Any] = {"id": name.rsplit("/", 1)[-1], "source": name}
     cut = f"only its first {MOST_BYTES:,} bytes are read" if more else ""
     parts = [part for part in (cut, log.unread) if part]
     warnings = [Fault("X010", f"the log is long: {part}", Place(name), _REMEDY) for part in parts]
     answer: Answer | None = None
     if sources:
-        case, document = _layout(sources, beside)
+        case, document = _scenario_of_files(sources, beside)
         answer = predict(training(case))
         layout = layout_cells(answer)
-        warnings += _apart(layout, run, name)
+        warnings += _batch_warning(layout, run, name)
         row |= layout | {"settings": settings_cell(document)}
     figures = dict(run.figures)
     rate = figures.pop("samples_per_s", None)
@@ -78,12 +78,12 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
     ordered = {column: row[column] for column in COLUMNS if row.get(column) is not None}
     wanted = ("layers", "hidden", "heads", "seq_len", "gpus", "global_batch", "accelerator")
     if answer is not None:
-        warnings += unlike(answer, ordered, name)
+        warnings += incomplete_row_warning(answer, ordered, name)
     return ImportedRun(name, run, ordered, tuple(key for key in wanted if key not in ordered), tuple(warnings))
 
 
-def _layout(sources: Sequence[str], beside: GivenBesideFile) -> tuple[LoadedScenario, Mapping[str, Any]]:
-    """The scenario that files describe (another tool's files, or a scenario itself), and its keys."""
+def _scenario_of_files(sources: Sequence[str], beside: GivenBesideFile) -> tuple[LoadedScenario, Mapping[str, Any]]:
+    """The scenario that files describe (launch files, or a scenario itself), and its keys."""
     if len(sources) == 1 and _SCENARIO in file_head(sources[0], MOST_BYTES)[0]:
         case = load_any(sources[0], beside.assignments)
         return case, case.original
@@ -93,7 +93,7 @@ def _layout(sources: Sequence[str], beside: GivenBesideFile) -> tuple[LoadedScen
 
 @record
 class ImportedResults:
-    """Rows of a benchmark's results, the program that wrote them, and columns that neither it nor a file states.
+    """Rows of a benchmark's results, the program that wrote them, and the columns that nothing states.
 
     keys, losses: what became of every key of the results
     """
@@ -108,7 +108,7 @@ class ImportedResults:
 
 
 def import_results(names: Sequence[str], configs: Sequence[str], beside: GivenBesideFile) -> ImportedResults | None:
-    """Rows of benchmark results, completed with engine, plan and machine from files; None for other logs."""
+    """Rows of benchmark results, with engine, plan and machine from `configs`; None if the files are other logs."""
     imported = []
     for name in names:
         results = benchmark_results(file_head(name, MOST_BYTES)[0].replace("\r\n", "\n"), name)
@@ -116,7 +116,7 @@ def import_results(names: Sequence[str], configs: Sequence[str], beside: GivenBe
             return None
         imported.append(results)
     rows = [
-        _row(name, number, each, configs, beside)
+        _benchmark_row(name, number, each, configs, beside)
         for name, results in zip(names, imported, strict=True)
         for number, each in enumerate(results.rows, 1)
     ]
@@ -132,8 +132,10 @@ def import_results(names: Sequence[str], configs: Sequence[str], beside: GivenBe
     )
 
 
-def _row(name: str, number: int, each: BenchmarkRow, configs: Sequence[str], beside: GivenBesideFile) -> dict[str, Any]:
-    """One benchmark result as a table row for one replica."""
+def _benchmark_row(
+    name: str, number: int, each: BenchmarkRow, configs: Sequence[str], beside: GivenBesideFile
+) -> dict[str, Any]:
+    """The table row of one benchmark result, with counts and rates for one replica."""
     row: dict[str, Any] = {"id": f"{PurePath(name).stem}-{number}", "source": PurePath(name).name, **each.cells}
     beside_row, replicas = _engine_cells(configs, beside, each.cells)
     row |= beside_row
@@ -162,7 +164,7 @@ def _engine_cells(
         return {key: value for key, value in cells.items() if value is not None}, 1.0
     users = load.get("concurrency", load.get("requests"))
     asked = {"prompt": str(load["prompt"]), "answer": str(load["output"]), "concurrency": str(users)}
-    case = serving(_layout(configs, replace(beside, load=asked))[0])
+    case = serving(_scenario_of_files(configs, replace(beside, load=asked))[0])
     plan, workload = case.scenario.plan, case.scenario.workload
     if plan is None:
         return {}, 1.0
@@ -176,23 +178,23 @@ def _engine_cells(
         "pp": stages,
         "dp_attention": groups,
         "ep": plan.ep or 1.0,
-        "precision": _kept(workload.precision, workload.weights),
+        "precision": _precision_cell(workload.precision, workload.weights),
         "cache_type": workload.cache,
         "max_num_batched_tokens": case.stack.budget if isinstance(case.stack.budget, float) else None,
     }
-    return {key: _plain(value) for key, value in cells.items() if value is not None}, plan.replicas or 1.0
+    return {key: _plain_cell(value) for key, value in cells.items() if value is not None}, plan.replicas or 1.0
 
 
-def _kept(precision: str, weights: str | None) -> str:
-    """The precision of a checkpoint, as the column `precision` states it."""
+def _precision_cell(precision: str, weights: str | None) -> str:
+    """The number type of a checkpoint, as the column `precision` spells it."""
     if weights is not None and weights.startswith(("int4", "q4")):
         return "int4"
     kind = weights or precision
     return {"fp8-block": "fp8_block", "nvfp4": "fp4", "mxfp4": "fp4"}.get(kind, kind)
 
 
-def _own_arguments(text: str, name: str, more: bool) -> list[str]:
-    """The log itself as the file that states its layout, if it prints its arguments; else nothing."""
+def _log_as_layout(text: str, name: str, more: bool) -> list[str]:
+    """The log itself as a layout file, if it prints its arguments; else empty."""
     if _ARGUMENTS not in text[:20_000]:
         return []
     if more:
@@ -201,8 +203,8 @@ def _own_arguments(text: str, name: str, more: bool) -> list[str]:
     return [name]
 
 
-def _log(text: str, name: str, more: bool) -> Log:
-    """The parsed steps of a log; a fault if the part that is read has none."""
+def _parsed_log(text: str, name: str, more: bool) -> Log:
+    """The steps of a log; raises a fault if it has none."""
     try:
         return trainer_log(text, name) or read_log(text, name)
     except CostModelError:
@@ -212,7 +214,7 @@ def _log(text: str, name: str, more: bool) -> Log:
         raise fail("X010", sentence, Place(name), _REMEDY) from None
 
 
-def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
+def _batch_warning(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
     """A warning if the log and its layout state different batches."""
     theirs, ours = run.figures.get("global_batch"), layout["global_batch"]
     if theirs is None or abs(theirs - ours) <= _APART * ours:
@@ -221,8 +223,8 @@ def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
     return [Fault("X004", sentence, Place(file), "is this the configuration of that run?")]
 
 
-def unlike(answer: Answer, row: dict[str, Any], file: str) -> list[Fault]:
-    """A warning if the columns of a row are not enough to repeat the prediction for its layout."""
+def incomplete_row_warning(answer: Answer, row: dict[str, Any], file: str) -> list[Fault]:
+    """A warning if a row predicts another step time than its full layout, so columns are missing."""
     try:
         models = modelled(row_of(Place(file), list(row), row_texts(row, row), COLUMNS), CachedReader())
     except CannotModel as error:
@@ -235,9 +237,9 @@ def unlike(answer: Answer, row: dict[str, Any], file: str) -> list[Fault]:
 
 
 def layout_cells(answer: Answer) -> dict[str, Any]:
-    """Model, machine, plan and types as cells."""
+    """Cells for the model, machine, plan and number types of an answer."""
     case = answer.inputs.case
-    plan, workload = settled(answer), case.scenario.workload
+    plan, workload = plan_without_open_choices(answer), case.scenario.workload
     cells = {
         "framework": case.stack.name,
         "seq_len": workload.sequence,
@@ -250,21 +252,21 @@ def layout_cells(answer: Answer) -> dict[str, Any]:
         "zero_stage": plan.zero,
         "seq_parallel": plan.sequence_parallel,
         "micro_batch": plan.micro_batch,
-        "recompute": _recompute(plan.recompute, plan.recompute_modules, plan.recompute_layers),
+        "recompute": _recompute_cell(plan.recompute, plan.recompute_modules, plan.recompute_layers),
         "features": f"schedule={plan.schedule}" if plan.pp > 1 else None,
-        **_shape(case.model),
+        **_model_cells(case.model),
     }  # fmt: skip
-    return {key: _plain(value) for key, value in cells.items() if value is not None}
+    return {key: _plain_cell(value) for key, value in cells.items() if value is not None}
 
 
-def _recompute(mode: str | None, modules: list[Any] | None, layers: float | None) -> str:
+def _recompute_cell(mode: str | None, modules: list[Any] | None, layers: float | None) -> str:
     if mode == "selective" and modules:
         return f"selective:{'+'.join(modules)}"
     return f"full:{layers:g}" if mode == "full" and layers is not None else str(mode)
 
 
-def _shape(model: Model) -> dict[str, Any]:
-    """Cells that describe the shape of the model."""
+def _model_cells(model: Model) -> dict[str, Any]:
+    """Cells for the shape of the model."""
     kinds = model.layers
     cores = ((kind.attention or kind.latent or kind.compressed) for kind in kinds)
     part = next((core for core in cores if core is not None), None)
@@ -293,7 +295,7 @@ def _shape(model: Model) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain_cell(value: Any) -> Any:
     return round(value) if isinstance(value, float) and value == round(value) else value
 
 
@@ -311,33 +313,33 @@ _OF_NO_STEP = ("tokens", "critical_batch", "learning_rate", "price", "server_pri
 
 
 def settings_cell(scenario: Mapping[str, Any]) -> str | None:
-    """The keys of a scenario that columns do not have; none where they have all."""
-    assignments = list(_settings(scenario))
-    return BETWEEN.join(f"{path}={_text(value)}" for path, value in assignments) or None
+    """The keys of a scenario that have no column, as one cell of --set assignments; None if there are none."""
+    assignments = list(_settings_without_column(scenario))
+    return BETWEEN.join(f"{path}={_set_value_text(value)}" for path, value in assignments) or None
 
 
-def _settings(scenario: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Path and value of every setting of a scenario that the table's columns do not have."""
+def _settings_without_column(scenario: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Path and value of every key of a scenario that has no column."""
     for part in ("model", "cluster", "workload", "stack", "plan", "assume"):
         held, left_out = scenario.get(part), (*_IN_COLUMNS.get(part, ()), *_OF_NO_STEP)
         if part == "model" and isinstance(held, str):
             yield part, held
         for key, value in held.items() if isinstance(held, Mapping) else ():
             if key not in left_out:
-                yield from _leaves(f"{part}.{key}", value)
+                yield from _values_under(f"{part}.{key}", value)
 
 
-def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _values_under(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Path and value of every single value under a path."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _leaves(f"{path}.{key}", inner)
+            yield from _values_under(f"{path}.{key}", inner)
     else:
         yield path, value
 
 
-def _text(value: Any) -> str:
-    """A value as --set takes it."""
+def _set_value_text(value: Any) -> str:
+    """A value as --set accepts it."""
     if isinstance(value, list):
-        return f"[{', '.join(map(_text, value))}]"
+        return f"[{', '.join(map(_set_value_text, value))}]"
     return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)

@@ -18,9 +18,9 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS, Evaluation, missing_input
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.explore.communication import is_sent
-from costmodel.explore.explain.explain import Book, ExplainedFigure, nodes_of, traced_evaluation, trees_of
-from costmodel.explore.explain.schedule_order import Event, Pipeline, clock, events
-from costmodel.explore.page.transfer_nodes import transfer_nodes
+from costmodel.explore.explain.explain import ExplainedFigure, TreeNames, figure_trees, traced_evaluation, trees_of
+from costmodel.explore.explain.schedule_order import Event, Pipeline, events, pipeline_of
+from costmodel.explore.page.transfer_nodes import transfer_trees
 from costmodel.ground.equation import Combined, Leaf, Named, Number, Origin, Step, known_as, origin_of, trace
 from costmodel.ground.record import record
 
@@ -29,7 +29,7 @@ PRODUCTS = {"matmul_time": "matmul"}
 
 @record
 class Operation:
-    """One matrix product: its name, FLOP, bytes and seconds, and the peak of its number type."""
+    """A matrix product of a plan: name, FLOP, bytes, seconds, and peak and memory bandwidth of its number type."""
 
     name: str
     flop: float
@@ -51,8 +51,8 @@ class Operation:
 
 
 @record
-class Roof:
-    """The two limits of an accelerator for one type, and the intensity at which they meet."""
+class Roofline:
+    """The roofline of an accelerator for one number type: peak FLOP/s and memory bandwidth."""
 
     peak: float
     bandwidth: float
@@ -63,10 +63,10 @@ class Roof:
         return float(share(self.peak, self.bandwidth))
 
 
-def operations(evaluation: Evaluation, most: int = 40) -> list[Operation]:
-    """The distinct matrix products behind the step time of a traced evaluation, those that take longest first."""
+def longest_matmuls(evaluation: Evaluation, most: int = 40) -> list[Operation]:
+    """The distinct matrix products of a step, the longest first, at most `most`; the evaluation must be traced."""
     operations_by_name: dict[str, Operation] = {}
-    for step in _steps(origin_of(evaluation.costs.columns["step_time"])):
+    for step in _equation_calls(origin_of(evaluation.costs.columns["step_time"])):
         if step.equation.name not in PRODUCTS:
             continue
         inputs = {name: number(origin.value) for name, origin in step.inputs.items()}
@@ -79,10 +79,10 @@ def operations(evaluation: Evaluation, most: int = 40) -> list[Operation]:
     return sorted(operations_by_name.values(), key=lambda item: -item.seconds)[:most]
 
 
-def operation_nodes(trees: dict[str, Any], measured: list[Operation]) -> dict[str, ExplainedFigure]:
-    """The trees of the figures of operations: `operations.0.seconds`, `.intensity`, `.attained` and `.of_peak`."""
+def matmul_trees(trees: dict[str, Any], measured: list[Operation]) -> dict[str, ExplainedFigure]:
+    """The equation trees of matrix products by name: `operations.0.seconds`, `.intensity`, `.attained`, `.of_peak`."""
     nodes: dict[str, ExplainedFigure] = {}
-    book = Book(trees, TRAINING_COLUMNS, TERM_COLUMNS)
+    book = TreeNames(trees, TRAINING_COLUMNS, TERM_COLUMNS)
     units = {"seconds": "s", "flop": "FLOP", "nbytes": "B", "peak": "FLOP/s"}
     for place, item in enumerate(measured):
         origins: dict[str, Origin] = {"seconds": item.step}
@@ -99,26 +99,26 @@ def operation_nodes(trees: dict[str, Any], measured: list[Operation]) -> dict[st
     return nodes
 
 
-def roofs(measured: list[Operation]) -> list[Roof]:
-    """The roofs that these operations have, the highest first."""
+def rooflines(measured: list[Operation]) -> list[Roofline]:
+    """The distinct rooflines of these matrix products, the highest peak first."""
     made = {(item.peak, item.bandwidth) for item in measured}
-    return [Roof(*limits) for limits in sorted(made, reverse=True)]
+    return [Roofline(*limits) for limits in sorted(made, reverse=True)]
 
 
-def _steps(start: Origin) -> Iterator[Step]:
-    """The equation calls behind a figure, each once."""
+def _equation_calls(start: Origin) -> Iterator[Step]:
+    """Every equation call behind a figure, once each."""
     waiting, seen = [start], {id(start)}
     while waiting:
         origin = waiting.pop()
         if isinstance(origin, Step):
             yield origin
-        for part in _origin_parts(origin):
+        for part in _direct_inputs(origin):
             if id(part) not in seen:
                 seen.add(id(part))
                 waiting.append(part)
 
 
-def _origin_parts(origin: Origin) -> list[Origin]:
+def _direct_inputs(origin: Origin) -> list[Origin]:
     """The origins from which an origin is computed directly."""
     if isinstance(origin, Leaf):
         return []
@@ -129,46 +129,46 @@ def _origin_parts(origin: Origin) -> list[Origin]:
 
 @record
 class TimeLoss:
-    """One step on the way from the ideal to the predicted time."""
+    """One row of the waterfall from ideal to predicted step time: its name and seconds."""
 
     name: str
     seconds: float
 
 
 def time_losses(inputs: TrainingInputs, evaluation: Evaluation) -> list[TimeLoss]:
-    """The ideal, what is computed again, kernels below the peak, then every term of the step."""
+    """The waterfall of the step time: ideal compute, recompute, kernels below their peak, then each other term."""
     costs = evaluation.costs.row()
     terms = [name for name in TERM_COLUMNS.values() if name not in ("matmul", "attention")]
     ahead = [TimeLoss(name, number(value)) for name, value in _compute_parts(inputs, evaluation).items()]
     return ahead + [TimeLoss(name, costs[name]) for name in terms if costs[name] > 0]
 
 
-def loss_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
-    """The trees of time losses that are not terms of the step."""
+def time_loss_trees(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
+    """The equation trees of the first rows of that waterfall: ideal compute, recompute, kernels below their peak."""
     with trace():
         origins = {f"{name}_s": origin_of(value, name) for name, value in _compute_parts(inputs, evaluation).items()}
-    return trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
+    return trees_of(TreeNames(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
 
 
-def share_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
-    """The trees of the parts of a run's wall time."""
+def run_share_trees(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
+    """The equation trees of the parts of a run's wall time."""
     if inputs.run is None or evaluation.run is None:
         return {}
     with trace():
         parts = {"steps": evaluation.run.goodput, **shares(inputs.run, evaluation.run)}
         origins = {f"shares.{name}": origin_of(value, name) for name, value in parts.items()}
-    return trees_of(Book(inputs.case.trees, OF_RUN, TERM_COLUMNS), origins, dict.fromkeys(origins, "1"))
+    return trees_of(TreeNames(inputs.case.trees, OF_RUN, TERM_COLUMNS), origins, dict.fromkeys(origins, "1"))
 
 
-def stage_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
-    """The trees of the time of a micro-batch on the first, a middle and the last stage."""
+def stage_time_trees(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
+    """The equation trees of the time of a micro-batch on the first, a middle and the last stage."""
     with trace():
         origins = {
             f"stages.{stage}.{name}": origin_of(getattr(rank, name), f"{name} of the {stage} stage")
             for stage, rank in zip(STAGES, evaluation.step.ranks, strict=True)
             for name in ("forward", "backward")
         }
-    trees = trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
+    trees = trees_of(TreeNames(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
     for stage in STAGES:
         each = [trees[f"stages.{stage}.{name}"] for name in ("forward", "backward")]
         both = sum(node.value for node in each)
@@ -176,8 +176,8 @@ def stage_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Exp
     return {key: replace(node, name=key.rpartition(".")[2]) for key, node in trees.items()}
 
 
-def held_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
-    """The trees of the memory lines of every reported stage."""
+def stage_memory_trees(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
+    """The equation trees of every memory line on each reported stage."""
     places = evaluation.ledger.stages(evaluation.block.pp[0])
     with trace():
         origins = {
@@ -187,13 +187,13 @@ def held_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Expl
             for place in places
             for name in LINES
         }
-    trees = trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "B"))
+    trees = trees_of(TreeNames(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "B"))
     names = {key: key.rpartition(".")[2].removesuffix("_bytes") for key in trees}
     return {key: replace(node, name=names[key]) for key, node in trees.items()}
 
 
 def _compute_parts(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Number]:
-    """Seconds of ideal compute, of recomputed work, and lost in kernels."""
+    """Seconds of ideal compute, of recompute, and of kernels below their peak."""
     flop, columns = flop_of_step(inputs, evaluation.block), evaluation.costs.columns
     ideal, executed = (
         known_as(name, work_time(work, inputs.rates.mfu_peak, inputs.ranks))
@@ -208,8 +208,8 @@ MOST_RANKS = 16
 
 
 @record
-class Window:
-    """A stretch of the clock of a pipeline, and what its ranks do in it."""
+class TimelineWindow:
+    """A time interval of a pipeline, with the operations of all ranks in it."""
 
     start: float
     end: float
@@ -229,7 +229,7 @@ class PlanFacts:
 
     @functools.cached_property
     def costs(self) -> dict[str, float]:
-        """The results as plain numbers."""
+        """The results of the plan by name."""
         return self.answer.evaluation.costs.row()
 
     @functools.cached_property
@@ -239,28 +239,28 @@ class PlanFacts:
 
     @functools.cached_property
     def nodes(self) -> dict[str, ExplainedFigure]:
-        """The traced tree of every figure that is known."""
+        """The equation tree of every known figure, by name."""
         inputs = self.answer.inputs
         known = [
             name
             for name in self.evaluation.costs.columns
             if name in TRAINING_COLUMNS and not missing_input(inputs, name)
         ]
-        trees = nodes_of(inputs, self.evaluation, known) | held_nodes(inputs, self.evaluation)
-        trees |= transfer_nodes(inputs.case.trees, list(filter(is_sent, self.evaluation.step.transfers)))
-        trees |= operation_nodes(inputs.case.trees, self.operations)
+        trees = figure_trees(inputs, self.evaluation, known) | stage_memory_trees(inputs, self.evaluation)
+        trees |= transfer_trees(inputs.case.trees, list(filter(is_sent, self.evaluation.step.transfers)))
+        trees |= matmul_trees(inputs.case.trees, self.operations)
         if self.pipelined:
-            trees |= stage_nodes(inputs, self.evaluation)
-        return trees | loss_nodes(inputs, self.evaluation) | share_nodes(inputs, self.evaluation)
+            trees |= stage_time_trees(inputs, self.evaluation)
+        return trees | time_loss_trees(inputs, self.evaluation) | run_share_trees(inputs, self.evaluation)
 
     @functools.cached_property
     def operations(self) -> list[Operation]:
         """The matrix products of the step."""
-        return operations(self.evaluation)
+        return longest_matmuls(self.evaluation)
 
     @functools.cached_property
     def losses(self) -> list[TimeLoss]:
-        """The losses from the ideal time (model FLOP at the peak) to the step: recompute, kernels, each other term."""
+        """The waterfall from the ideal step time (model FLOP at the peak) to the predicted one."""
         return time_losses(self.answer.inputs, self.answer.evaluation)
 
     @property
@@ -271,22 +271,22 @@ class PlanFacts:
     @functools.cached_property
     def pipeline(self) -> Pipeline | None:
         """The pipeline of the plan with its stage times; None for a single stage."""
-        clocked = clock(self.answer.inputs, self.answer.plan)
+        clocked = pipeline_of(self.answer.inputs, self.answer.plan)
         return clocked if clocked.ranks > 1 else None
 
     @functools.cached_property
-    def windows(self) -> list[Window]:
-        """The whole of the pipeline, or where that is too much its beginning and its end."""
+    def windows(self) -> list[TimelineWindow]:
+        """The intervals of the pipeline to draw: all of it, or its start and end if it has too many operations."""
         if self.pipeline is None:
             return []
         ranks = events(self.pipeline, most=MOST_RANKS)
         every = [event for rank in ranks for event in rank]
         last = max(event.end for event in every)
         if len(every) <= MOST_EVENTS:
-            return [Window(0.0, last, tuple(every))]
+            return [TimelineWindow(0.0, last, tuple(every))]
         width = last * MOST_EVENTS / (2 * len(every))
         first = tuple(event for event in every if event.start < width)
         return [
-            Window(0.0, width, first),
-            Window(last - width, last, tuple(event for event in every if event.end > last - width)),
+            TimelineWindow(0.0, width, first),
+            TimelineWindow(last - width, last, tuple(event for event in every if event.end > last - width)),
         ]

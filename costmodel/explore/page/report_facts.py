@@ -23,8 +23,8 @@ from costmodel.estimate.training_answer.evaluate_training import evaluate, missi
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.evidence.validate.outcomes import Compared
 from costmodel.evidence.validate.validate import OF_STEPS, compared
-from costmodel.explore.compare.select_plan import plan_of, planned
-from costmodel.explore.explain.explain import ExplainedFigure, nodes_of, traced_evaluation
+from costmodel.explore.compare.select_plan import own_or_best_plan, plan_of_row
+from costmodel.explore.explain.explain import ExplainedFigure, figure_trees, traced_evaluation
 from costmodel.explore.search.search import TrainingSearch, search, with_ranges, with_remedies
 from costmodel.explore.search.training_candidates import grids, stem, valid_blocks
 from costmodel.explore.search.training_space import Ranked
@@ -41,8 +41,8 @@ _ALIKE = 0.95  # of the smallest plan so far: the trees of no other are much sma
 _NODES = 14_000  # of all of them before what plans share is held once; one of many kinds of layers has thousands
 
 
-def key_of(place: int, name: str) -> str:
-    """The name under which a result is traced, for the plan at a place of the ranking."""
+def trace_name(place: int, name: str) -> str:
+    """The name of a result of one plan of the ranking, as pages look up its equation tree: `plans.3.mfu`."""
     return f"plans.{place}.{name}"
 
 
@@ -54,7 +54,7 @@ class RankedFacts:
 
     @functools.cached_property
     def nodes(self) -> dict[str, ExplainedFigure]:
-        """The trees of the first plans of the ranking, as many as a page has room for."""
+        """The equation trees of the first plans of the ranking, as many as a page has room for."""
         nodes: dict[str, ExplainedFigure] = {}
         room, smallest = _NODES, 0
         for place, row in enumerate(self.found.best[:MOST]):
@@ -62,16 +62,16 @@ class RankedFacts:
                 break
             inputs = self.found.inputs_of(row.variant)
             wanted = [*TRACED] if place or missing_input(inputs, OF_BEST) else [*TRACED, OF_BEST]
-            traced = nodes_of(inputs, traced_evaluation(inputs, plan_of(row)), wanted)
-            size = _count(traced.values())
+            traced = figure_trees(inputs, traced_evaluation(inputs, plan_of_row(row)), wanted)
+            size = _count_nodes(traced.values())
             room, smallest = room - size, min(smallest or size, size)
             if room < 0:
                 break
-            nodes |= {key_of(place, name): node for name, node in traced.items()}
+            nodes |= {trace_name(place, name): node for name, node in traced.items()}
         return nodes
 
 
-def _count(roots: Iterable[ExplainedFigure]) -> int:
+def _count_nodes(roots: Iterable[ExplainedFigure]) -> int:
     """The number of distinct nodes in trees."""
     waiting, seen = list(roots), set[int]()
     while waiting:
@@ -90,14 +90,14 @@ Key = tuple[float | str, ...]
 
 
 @dataclass
-class Reachable:
-    """The best plan of every combination of axes, by the objective; plans that fit come before others."""
+class BestByAxes:
+    """For every combination of parallel degrees and recompute, the best plan by the objective; fitting plans first."""
 
     objective: str
     plans: dict[Key, tuple[tuple[bool, float], Ranked]]
 
     def add(self, block: Block, costs: Costs, keep: Mask) -> None:
-        """Take in the valid plans of a block."""
+        """Keep each valid plan of a block that beats the known plan of its combination."""
         scores = TRAINING_COLUMNS[self.objective].sign * costs.column(self.objective)
         too_large = costs.column("memory_share") > 1
         sizes = {name: np.asarray(getattr(block, name), dtype=np.float64) for name in SIZES}
@@ -110,20 +110,20 @@ class Reachable:
                 self.plans[key] = score, Ranked(block.structure, plan, costs.row(int(place)), score[1])
 
 
-def reachable(case: ResolvedScenario) -> list[Ranked]:
-    """The plans of the scenario's space, one for each combination of the axes; none of a space that is too large."""
+def best_plans_by_axes(case: ResolvedScenario) -> list[Ranked]:
+    """The best plan for each combination of parallel degrees and recompute; empty if the space is too large."""
     inputs = training_inputs(case)
-    plans = Reachable(case.scenario.objective, {})
+    plans = BestByAxes(case.scenario.objective, {})
     if sum(map(len, grids(inputs))) > MOST_CANDIDATES:
         return []
-    _visit_equations(inputs, plans)
+    _evaluate_space(inputs, plans)
     if len(plans.plans) > MOST_PLANS:
         return []
     return [plans.plans[key][1] for key in sorted(plans.plans, key=str)]
 
 
-def _visit_equations(inputs: TrainingInputs, plans: Reachable) -> None:
-    """Evaluates every valid plan of the search space and adds the results to `plans`."""
+def _evaluate_space(inputs: TrainingInputs, plans: BestByAxes) -> None:
+    """Evaluates every valid plan of the search space and adds it to `plans`."""
     refused: Counter[str] = Counter()
     for grid in grids(inputs):
         for block, counts in valid_blocks(inputs, grid, stem(inputs, grid, refused), refused):
@@ -141,7 +141,7 @@ def searched_once(case: ResolvedScenario) -> TrainingSearch:
 
 @record
 class ReportFacts:
-    """The search around a training plan, what moves it, plans to choose among, and measured runs on its accelerator.
+    """What a training report shows beside its plan: search, sensitivity, alternative plans, measured runs.
 
     asked: the scenario as it was asked about, which may state no plan. answer: about its plan, or the best.
     searched: where the plan is the best of it
@@ -175,23 +175,23 @@ class ReportFacts:
 
     @functools.cached_property
     def choices(self) -> list[Ranked]:
-        """Plans to choose among; none where no plan of the search fits."""
-        return reachable(self.asked) if self.found is not None and self.found.best else []
+        """Alternative plans that a page offers; empty if no plan of the search fits."""
+        return best_plans_by_axes(self.asked) if self.found is not None and self.found.best else []
 
     @property
     def measured(self) -> list[Compared]:
         """Published measured runs on the scenario's accelerator."""
-        return runs_on(self.asked.accelerator.name)
+        return published_runs_on(self.asked.accelerator.name)
 
 
 def with_plan_of(case: ResolvedScenario, found: TrainingSearch) -> ResolvedScenario:
     """The scenario with the best plan of its search; a fault where none fits."""
-    plan = plan_of(found.best[0]) if found.best else planned(case)
+    plan = plan_of_row(found.best[0]) if found.best else own_or_best_plan(case)
     return replace(case, scenario=case.scenario.model_copy(update={"plan": plan}))
 
 
-def runs_on(accelerator: str) -> list[Compared]:
-    """Shipped runs on an accelerator that are modelled, with predictions: step times, then FLOP rates."""
+def published_runs_on(accelerator: str) -> list[Compared]:
+    """Published runs on an accelerator with their predictions: step times first, then FLOP rates."""
     reader = DocumentReader()
     tables = (reader.document("measured", name) for name in names("measured"))
     asked = (table for table in tables if _may_be_on(accelerator, table, reader))

@@ -10,7 +10,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.serving.replica_capacity import transfers
 from costmodel.explore.communication import is_sent
 from costmodel.explore.explain.explain import ExplainedFigure, traced_evaluation
-from costmodel.explore.page.transfer_nodes import transfer_nodes
+from costmodel.explore.page.transfer_nodes import transfer_trees
 from costmodel.explore.rl import RlSearch, explain_all, search
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
 from costmodel.explore.workloads import workload_of
@@ -32,11 +32,11 @@ class RlFacts:
 
     @functools.cached_property
     def nodes(self) -> dict[str, ExplainedFigure]:
-        """The traced tree of every figure."""
-        return explain_all(self.answer) | transfer_nodes(self.case.trees, self._sent())
+        """The equation tree of every figure, by name."""
+        return explain_all(self.answer) | transfer_trees(self.case.trees, self._sent())
 
     def _sent(self) -> list[Transfer]:
-        """Transfers of an optimizer step and of the engines, each figure with what it was made of."""
+        """Traced transfers of an optimizer step and of the engines."""
         trainer, engines = self.answer.inputs.trainer, self.answer.inputs.engines
         sent = list(filter(is_sent, traced_evaluation(trainer.inputs, trainer.plan).step.transfers))
         if engines is not None:
@@ -47,7 +47,7 @@ class RlFacts:
 
     @functools.cached_property
     def found(self) -> RlSearch | None:
-        """The splits of its accelerators; none where the objective is not known or nothing is valid."""
+        """The search over splits of the accelerators; None if nothing is valid or the objective is unknown."""
         try:
             found = search(self.case, 50)
         except CostModelError:

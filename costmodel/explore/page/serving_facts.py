@@ -10,14 +10,14 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replica_capacity import transfers
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.explain import ExplainedFigure
-from costmodel.explore.page.transfer_nodes import transfer_nodes
-from costmodel.explore.purchase.smallest_size import tried
+from costmodel.explore.page.transfer_nodes import transfer_trees
+from costmodel.explore.purchase.smallest_size import evaluate_trial
 from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation
 from costmodel.explore.serving.remedy_trials import CacheLever, levers
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.search_remedies import with_search_remedies
 from costmodel.explore.serving.serving_search_result import ServiceSearch
-from costmodel.explore.vary.scale import Scaled, scale
+from costmodel.explore.vary.scale import ScalingResult, scale
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
 from costmodel.explore.workload_interface import Trial
 from costmodel.explore.workloads import workload_of
@@ -40,25 +40,27 @@ class ServingFacts:
 
     @functools.cached_property
     def nodes(self) -> dict[str, ExplainedFigure]:
-        """The traced tree of every figure, including transfers."""
+        """The equation tree of every figure, including transfers."""
         inputs = self.answer.inputs
         evaluation = traced_evaluation(inputs)
         with trace():
             sent = [item.transfer for item in transfers(inputs, evaluation.layout, evaluation.in_flight)]
-        return explain_all(inputs, evaluation) | transfer_nodes(self.case.trees, sent)
+        return explain_all(inputs, evaluation) | transfer_trees(self.case.trees, sent)
 
     @functools.cached_property
     def loads(self) -> list[Trial]:
-        """The results of the plan under lighter and heavier loads that it can answer."""
+        """The results of the plan at lighter and heavier loads, without loads that it cannot serve."""
         if self.answer.refused or "M001" in self.answer.broken:
             return []
         asked = workload_of(self.case)
-        trials = [tried(asked, [setting], paths=[setting.partition("=")[0]]) for setting in self._load_assignments()]
+        trials = [
+            evaluate_trial(asked, [setting], paths=[setting.partition("=")[0]]) for setting in self._load_assignments()
+        ]
         return [trial for trial in trials if math.isfinite(trial.costs.get("ttft", math.nan))]
 
     @functools.cached_property
-    def sizes(self) -> Scaled | None:
-        """The replicas that meet every limit at fractions and multiples of the scenario's rate."""
+    def sizes(self) -> ScalingResult | None:
+        """The replicas needed to meet all limits at fractions and multiples of the scenario's rate."""
         rate = self.case.scenario.workload.rate
         if rate is None or self.answer.refused or "M001" in self.answer.broken:
             return None
@@ -79,7 +81,7 @@ class ServingFacts:
 
     @functools.cached_property
     def ranked(self) -> ServiceSearch | None:
-        """The best plans of the search; where none meets every limit, with settings under which one does."""
+        """The search with its best plans; if none meets every limit, with settings under which one does."""
         return None if self.found is None else with_search_remedies(self.found.first(_BEST))
 
     @functools.cached_property

@@ -1,4 +1,4 @@
-"""The traces of the transfers of a plan: what one carries and takes, how many there are, and what all of them send."""
+"""Equation trees of a plan's transfers: bytes and time of one, their number, and all bytes that are sent."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS
-from costmodel.explore.communication import trace_of_transfer
-from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
+from costmodel.explore.communication import transfer_trace_name
+from costmodel.explore.explain.explain import ExplainedFigure, TreeNames, trees_of
 from costmodel.ground.equation import origin_of, trace
 
 UNITS = {"message": "B", "count": "1", "time": "s", "volume": "B", "total_time": "s"}
@@ -23,20 +23,23 @@ _WORDS = {
 }
 
 
-def transfer_nodes(trees: dict[str, Any], sent: Sequence[Transfer]) -> dict[str, ExplainedFigure]:
-    """The trees of all figures in a table of transfers."""
+def transfer_trees(trees: dict[str, Any], sent: Sequence[Transfer]) -> dict[str, ExplainedFigure]:
+    """The equation trees of all figures in a table of transfers, by name."""
     with trace():
         origins = {
-            trace_of_transfer(place, name): origin_of(getattr(item, name), name)
+            transfer_trace_name(place, name): origin_of(getattr(item, name), name)
             for place, item in enumerate(sent)
             for name in UNITS
         }
     found = trees_of(
-        Book(trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, {key: UNITS[key.rpartition(".")[2]] for key in origins}
+        TreeNames(trees, TRAINING_COLUMNS, TERM_COLUMNS),
+        origins,
+        {key: UNITS[key.rpartition(".")[2]] for key in origins},
     )
     return {
-        trace_of_transfer(place, name): replace(
-            found[trace_of_transfer(place, name)], name=f"{item.group.name} {item.operation.replace('_', '-')}: {words}"
+        transfer_trace_name(place, name): replace(
+            found[transfer_trace_name(place, name)],
+            name=f"{item.group.name} {item.operation.replace('_', '-')}: {words}",
         )
         for place, item in enumerate(sent)
         for name, words in _WORDS.items()

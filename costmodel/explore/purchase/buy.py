@@ -1,4 +1,4 @@
-"""Which machine, and how many: the smallest layout on every kind of machine on offer that meets every limit."""
+"""Finds for every machine on offer the smallest plan that meets all limits, and compares what they cost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from costmodel.explore.purchase.offers import (
     dearest_on_demand,
     site_terms,
 )
-from costmodel.explore.purchase.smallest_size import CHANCE, explained_answers, explained_chance, tried
+from costmodel.explore.purchase.smallest_size import CHANCE, chance_tree, evaluate_trial, trees_at_prices
 from costmodel.explore.search.rank import UNWATCHED, Watcher
 from costmodel.explore.search.required_chance import preferred_chance, stated_chance
 from costmodel.explore.workload_interface import KnownPlans, MissedLimit, SmallestPlans, Trial, Workload
@@ -68,7 +68,7 @@ OTHER_TERMS = ("spot", "purchase")  # prices that do not compare with a rent tha
 
 @record
 class Rent:
-    """The rent of a plan, USD: for the accelerators in use, and for all accelerators of its nodes.
+    """The rent of a plan [USD]: for the accelerators in use, and for all accelerators of its nodes.
 
     each: the seller rents parts of a node
     """
@@ -79,15 +79,15 @@ class Rent:
 
     @property
     def billed(self) -> float:
-        """What is paid: whole nodes, unless their parts are rented."""
+        """What the seller bills: whole nodes, unless parts of a node are rented."""
         return self.in_use if self.each else self.whole
 
 
 @record
 class Purchase:
-    """A machine, the smallest plans on it that meet every limit, and the result of the one with the required chance.
+    """A machine with the smallest plans on it that meet every limit.
 
-    trial: where one has it
+    trial: the result of the plan with the required chance; None if there is no such plan
     """
 
     machine: Machine
@@ -98,17 +98,17 @@ class Purchase:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The settings of the machine, at its price."""
+        """The settings of the machine and its price."""
         return *self.machine.settings, *self.machine.price
 
     @property
     def works(self) -> bool:
-        """Whether a plan meets every limit with the chance."""
+        """Whether a plan meets every limit with the required chance."""
         return self.trial is not None and self.trial.works
 
     @property
     def price(self) -> AcceleratorPrice | None:
-        """The price of the machine, where a plan works."""
+        """The price of the machine; None if no plan works on it."""
         price = None if self.trial is None or self.trial.about is None else self.trial.about.price
         if price is None or price.listed is None or price.listed.bought is None or not self.works:
             return price
@@ -116,13 +116,13 @@ class Purchase:
 
     @property
     def rents_each(self) -> bool:
-        """Whether the document of its price states that part of a node is rented."""
+        """Whether its price list states that parts of a node are rented."""
         listed = None if self.price is None else self.price.listed
         return listed is not None and listed.in_part
 
     @property
     def capital(self) -> float:
-        """The purchase price of its nodes, USD; NaN where they are rented."""
+        """The purchase price of its nodes [USD]; NaN for rented nodes."""
         price = self.price
         if price is None or price.listed is None or price.listed.bought is None:
             return math.nan
@@ -130,40 +130,40 @@ class Purchase:
 
     @property
     def time(self) -> float:
-        """The time of the whole job, s; infinite for one without an end."""
+        """The time of the whole job [s]; infinite for a job without an end."""
         time = math.nan if self.trial is None else self.trial.costs.get("run_time", math.nan)
         return time if math.isfinite(time) else math.inf
 
     @property
     def paid_time(self) -> float:
-        """The time that costs are of, s: that of the whole job, or a month of one without an end."""
+        """The time [s] that costs cover: the whole job, or a month for a job without an end."""
         return MONTH if math.isinf(self.time) else self.time
 
     @property
     def least_term(self) -> float:
-        """The shortest time for which the machine is rented or bought so, s."""
+        """The shortest rental or ownership time [s] that the seller accepts."""
         return self.machine.term or LEAST_TERM.get(self.machine.sold, 0.0)
 
     @property
     def life(self) -> float:
-        """The time after which a purchase is sold or written off, s; infinite for rent."""
+        """The time [s] after which a purchase is sold or written off; infinite for rent."""
         listed = None if self.price is None else self.price.listed
         return math.inf if listed is None or listed.bought is None else float(listed.bought.life)
 
     @property
     def terms_fit(self) -> bool:
-        """Whether the job lasts as long as the rental terms require, and ends before a purchase is written off."""
+        """Whether the job lasts at least the rental term, and ends before a purchase is written off."""
         return self.least_term <= self.time and (math.isinf(self.time) or self.time <= self.life)
 
     @property
     def is_lasting_rent(self) -> bool:
-        """Whether it is a rent that is not taken away, and that does not bind a job without an end for a year."""
+        """Whether it is a rent that cannot be taken away, and that does not bind an endless job for a year."""
         binds = math.isinf(self.time) and self.machine.term >= YEAR
         return self.machine.sold not in OTHER_TERMS and not binds
 
     @property
     def parts(self) -> float:
-        """Number of parts that can be rented alone: engines where parts of a node are rented, or else nodes of them."""
+        """The number of parts that can be rented separately: engines, or the nodes that hold them."""
         engines = float(len(self.engines))
         return engines if self.rents_each else min(self.nodes, engines)
 
@@ -174,7 +174,7 @@ class Purchase:
 
     @property
     def nodes(self) -> float:
-        """The number of nodes that contain these accelerators."""
+        """The number of nodes that hold these accelerators."""
         about = self.trial.about if self.trial is not None else None
         if about is None or not self.works:
             return math.nan
@@ -182,40 +182,40 @@ class Purchase:
 
     @property
     def idle(self) -> float:
-        """Accelerators of these nodes that the plan does not use."""
+        """The accelerators of these nodes that the plan does not use."""
         about = self.trial.about if self.trial is not None else None
         return math.nan if about is None or not self.works else self.nodes * about.built - self.gpus
 
     @property
     def power(self) -> float:
-        """The power that a site supplies for the nodes, W."""
+        """The site power [W] for these nodes."""
         return self.nodes * self.each
 
     @property
     def built(self) -> float:
-        """Number of accelerators in one node of the machine."""
+        """The number of accelerators in one node."""
         return math.nan if self.trial is None or self.trial.about is None else self.trial.about.built
 
     @property
     def engines(self) -> tuple[float, ...]:
-        """Accelerators of each replica of a service; those of the whole job otherwise."""
+        """The accelerators of each replica of a service; of any other job, those of the whole job."""
         count = 1.0 if self.trial is None else self.trial.costs.get("replicas", 1.0)
         return (float(share(self.gpus, count)),) * int(count)
 
     def rent(self, time: float, gpus: float | None = None) -> Rent:
-        """The rent for `time` seconds, of the plan's or of `gpus` accelerators; NaN without a plan or a price."""
+        """The rent for `time` seconds of the plan's accelerators, or of `gpus`; NaN without a plan or a price."""
         price, about = self.price, self.trial.about if self.trial is not None else None
         if price is None or about is None or not self.works:
             return Rent(math.nan, math.nan)
-        in_use, whole = _rents(price, time, self.gpus if gpus is None else gpus, about.built)
+        in_use, whole = _rent_of_gpus_and_nodes(price, time, self.gpus if gpus is None else gpus, about.built)
         return Rent(float(in_use), float(whole), self.rents_each)
 
 
 MISS = "miss"  # of a chance: that a limit is not kept
 
 
-def _missing(tree: ExplainedFigure) -> ExplainedFigure:
-    """The tree of the chance to miss what a tree is the chance of."""
+def _chance_to_miss_tree(tree: ExplainedFigure) -> ExplainedFigure:
+    """The equation tree of the chance to miss a limit, from the tree of the chance to meet it."""
     from costmodel.explore.explain.explain import ExplainedFigure
 
     beneath = [ExplainedFigure("certain", 1.0, "1"), tree]
@@ -228,16 +228,16 @@ _TURNS = {"turn": "1/s", "payback": "s"}
 UNITS = {"GPUs": "1", "nodes": "1", "idle": "1", "price": "USD/s", "site power": "J/s"}  # of figures that are no money
 
 
-def _averaged(tree: ExplainedFigure, traffic: float) -> ExplainedFigure:
-    """A cost in the fullest hour as that of all hours, of which the load is a share of the fullest."""
+def _averaged_over_day(tree: ExplainedFigure, traffic: float) -> ExplainedFigure:
+    """The tree of a cost in the busiest hour divided by the day's average load relative to that hour."""
     from costmodel.explore.explain.explain import ExplainedFigure
 
     part = ExplainedFigure("load of all hours over the fullest", traffic, "1")
     return ExplainedFigure(tree.name, tree.value / traffic, tree.unit, operation="divide", beneath=[tree, part])
 
 
-def _ranks_of(row: Purchase) -> Number:
-    """The number of accelerators that a plan uses, from its layout or its replicas."""
+def _gpus_used(row: Purchase) -> Number:
+    """The number of accelerators of a plan, traced to its degrees or its replicas."""
     keys = {} if row.trial is None or row.trial.kept is None else row.trial.kept.keys
     degrees = [leaf(size, name) for name in ("dp", "tp", "cp", "pp") if isinstance(size := keys.get(name), int | float)]
     if len(degrees) == 4 and math.prod(map(float, degrees)) == row.gpus:
@@ -248,7 +248,7 @@ def _ranks_of(row: Purchase) -> Number:
 
 
 def _traced_price(price: AcceleratorPrice, accelerator: str) -> Number:
-    """The price of an accelerator: what a bought node costs to own, or a list price with its source and date."""
+    """The traced price of an accelerator [USD/s]: the cost of owning it, or a list price with source and date."""
     listed = price.listed
     if listed is None:
         return leaf(price.each, "price")
@@ -260,25 +260,27 @@ def _traced_price(price: AcceleratorPrice, accelerator: str) -> Number:
     return listed_price(node, read("accelerator", accelerator))
 
 
-def _rents(
+def _rent_of_gpus_and_nodes(
     price: AcceleratorPrice, time: Number, used: Number, built: Number, each: Number | None = None
 ) -> tuple[Number, Number]:
-    """The rent of the accelerators in use, and of all accelerators in their nodes; of a purchase the latter is both."""
+    """The rent of the accelerators in use, and of whole nodes; for bought nodes both are the latter."""
     each = whole_node_price(price.each if each is None else each, price.accelerators, price.built)
     whole = run_cost(time, accelerators_rented(used, built), each)
     is_bought = price.listed is not None and price.listed.bought is not None
     return whole if is_bought else run_cost(time, used, each), whole
 
 
-def money_of(row: Purchase, time: float) -> dict[str, Number]:
-    """What a plan takes and what that costs for so many seconds, with the origin of each figure; money where known."""
-    used, built = _ranks_of(row), leaf(row.built, "GPUs of a node")
+def money_figures(row: Purchase, time: float) -> dict[str, Number]:
+    """The accelerators, nodes and costs of a machine's plan for `time` seconds, each figure with its origin."""
+    used, built = _gpus_used(row), leaf(row.built, "GPUs of a node")
     found = {"GPUs": used, "nodes": share(accelerators_rented(used, built), built)}
     price = row.price
     if price is None:
         return found
     found["price"] = _traced_price(price, row.machine.accelerator)
-    found["rent"], found["whole nodes"] = _rents(price, leaf(time, "time"), used, built, found["price"])
+    found["rent"], found["whole nodes"] = _rent_of_gpus_and_nodes(
+        price, leaf(time, "time"), used, built, found["price"]
+    )
     if price.listed is not None and price.listed.bought is not None:
         owned = price.listed.bought
         found["capital"] = purchase_capital(row.nodes, owned.capital)
@@ -289,16 +291,16 @@ def money_of(row: Purchase, time: float) -> dict[str, Number]:
     return found
 
 
-def _billed(row: Purchase) -> str:
-    """The name of the rent that is paid."""
+def _name_of_billed_rent(row: Purchase) -> str:
+    """The name of the rent that is billed: "rent" of parts, or "whole nodes"."""
     return "rent" if row.rents_each else "whole nodes"
 
 
 @record
 class Choice:
-    """Another answer to the question, for the reader to decide.
+    """Another possible answer, for the reader to decide.
 
-    key: what is decided. row: the machine with the plan of that answer. flags: options of the command that leads there
+    key: what is decided. row: the machine with that answer's plan. flags: command options that lead there
     """
 
     key: str
@@ -307,17 +309,17 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """The owner of its figures: an offer of its own, or the choice of another plan on the best machine."""
+        """The name under which its figures are traced: the offer, or the choice of another plan on the best machine."""
         return self.row.machine.name if self.key == "offer" else f"the choice {self.key}"
 
 
 @record
-class Bought:
-    """All machines: those that work, cheapest first, then the others; and the APIs that serve the model.
+class PurchaseComparison:
+    """All machines: those that work, cheapest first, then the others; and hosted APIs of the model.
 
-    safe: the chance to meet every limit that is asked for. count: offers that were to be looked at. choices: what the
-    reader has to decide, what changes the cost most first. traffic: requests of a day over those of as many fullest
-    hours. late: the budget decides the model, and no larger one ends in time
+    safe: the required chance to meet every limit. count: number of offers to evaluate. choices: what the reader has to
+    decide, largest effect on cost first. traffic: average load of a day relative to its busiest hour. late: the budget
+    determines the model, and no larger one ends in time
     """
 
     asked: Workload
@@ -339,32 +341,32 @@ class Bought:
 
     @property
     def best(self) -> Purchase | None:
-        """The cheapest rent on demand; without one the cheapest of other terms that fit the job.
+        """The cheapest rent on demand; if there is none, the cheapest on other terms that fit the job.
 
-        Of those rents that bind for less than a year come first, spot last.
+        On other terms, rents that bind for less than a year come first and spot last.
         """
         fitting = [*filter(self._terms_fit, self.working)]
-        return next(iter([*sorted(fitting, key=commitment), *self.working]), None)
+        return next(iter([*sorted(fitting, key=terms_order), *self.working]), None)
 
     @property
     def least_missed(self) -> tuple[Purchase, MissedLimit] | None:
-        """The rent on demand that is over the budget by the least and keeps other limits; None where there is none."""
+        """The rent on demand that exceeds only the budget, and by the least; None if there is none."""
         alone = [(row, row.plans.missed[0]) for row in self.rows if not row.works and len(row.plans.missed) == 1]
         dear = [each for each in alone if each[1].column == "run_cost" and each[0].machine.sold in ("", ON_DEMAND)]
         return min(dear, key=lambda each: each[1].likely, default=None)
 
     @property
     def next_best(self) -> Purchase | None:
-        """The cheapest rent on another accelerator, on the same terms where one is; or else in another node.
+        """The cheapest rent on another accelerator, else in another node; on the same terms if possible.
 
-        None that is cheaper than the answer: such ones on other terms are choices.
+        Never one that is cheaper than the answer: those are on other terms, and are choices.
         """
         best = self.best
         least = -math.inf if best is None else self.weighed_cost(best)
         others = [row for row in self.working if row is not best and row.is_lasting_rent and self._terms_fit(row)]
         others = [row for row in others if self.weighed_cost(row) >= least]
         others.sort(key=lambda row: best is None or row.machine.accelerator == best.machine.accelerator)
-        alike = (row for row in others if best is not None and commitment(row) == commitment(best))
+        alike = (row for row in others if best is not None and terms_order(row) == terms_order(best))
         return next(alike, next(iter(others), None))
 
     @property
@@ -374,9 +376,9 @@ class Bought:
 
     @property
     def nodes_at_most(self) -> float:
-        """The number of nodes if a job uses all that power or a stated number of accelerators allow.
+        """The number of nodes if the job uses all stated power or accelerators.
 
-        0 where its time or its cost decides; infinite where nothing does, so that it takes the fewest that fit
+        0 if its time or cost decides; infinite if nothing does, so that it takes the fewest nodes that fit
         """
         best, limits = self.best, stated_limits(self.asked.case.scenario.limits)
         decided = any(limit.column in WHOLE_JOB and limit.kind == "at_most" for limit in limits)
@@ -387,9 +389,9 @@ class Bought:
         return most // 1.0 if math.isfinite(most) else most
 
     def trees(self, names: Sequence[str], further: Sequence[str] = ()) -> dict[str, ExplainedFigure]:
-        """The trees of all figures of machines, choices and APIs, by figure name and offer.
+        """The equation trees of all figures of machines, choices and APIs, by figure name and offer.
 
-        names: results of plans. further: those of the best one
+        names: results of every plan. further: additional results of the best plan
         """
         from costmodel.explore.explain.explain import traced_figures
 
@@ -418,44 +420,48 @@ class Bought:
                       for each in self.hosted]  # fmt: skip
         roots = {f"{name} of {owner}": tree for owner, trees in found for name, tree in trees.items()}
         sure = [name for name in roots if name.startswith(f"{CHANCE} of ")]
-        return roots | {f"{MISS}{name.removeprefix(CHANCE)}": _missing(roots[name]) for name in sure}
+        return roots | {f"{MISS}{name.removeprefix(CHANCE)}": _chance_to_miss_tree(roots[name]) for name in sure}
 
     @property
     def _named_next(self) -> list[tuple[str, Purchase]]:
         return [] if self.next_best is None else [(self.next_best.machine.name, self.next_best)]
 
     def _difference(self, row: Purchase, best: Purchase) -> dict[str, Number]:
-        """By how much a machine is billed more than the best one, and when a purchase has saved its capital."""
-        (own, ours), found = (money_of(each, each.paid_time) for each in (row, best)), dict[str, Number]()
+        """How much more a machine costs than the best one, and when a purchase has paid back its capital."""
+        (own, ours), found = (money_figures(each, each.paid_time) for each in (row, best)), dict[str, Number]()
         if "rent" in own and "rent" in ours:
-            found["difference"] = cost_difference(own[_billed(row)], ours[_billed(best)])
+            found["difference"] = cost_difference(own[_name_of_billed_rent(row)], ours[_name_of_billed_rent(best)])
         if "capital" in own:
-            saved = cost_difference(ours[_billed(best)], own["power"])
+            saved = cost_difference(ours[_name_of_billed_rent(best)], own["power"])
             found["payback"] = payback_time(own["capital"], best.paid_time, saved)
         return found
 
     def _beside(self, best: Purchase) -> dict[str, Number]:
-        """The size of the best machine by expected figures with its rent, and what is left of a budget."""
-        ours, expected, found = money_of(best, best.paid_time), best.plans.expected, dict[str, Number]()
+        """The best machine's size and rent by expected figures, its highest list price, and the rest of a budget."""
+        ours, expected, found = money_figures(best, best.paid_time), best.plans.expected, dict[str, Number]()
         if expected is not None and math.isfinite(self.smaller.in_use) and best.price is not None:
             found["least GPUs"] = leaf(expected.gpus, "GPUs by expected figures")
             time = leaf(best.paid_time, "time")
-            rents = _rents(best.price, time, found["least GPUs"], leaf(best.built, "GPUs of a node"), ours["price"])
+            rents = _rent_of_gpus_and_nodes(
+                best.price, time, found["least GPUs"], leaf(best.built, "GPUs of a node"), ours["price"]
+            )
             found["least rent"], found["least whole rent"] = rents
         if (dear := self.dearest) is not None:
-            used, built = _ranks_of(best), leaf(best.built, "GPUs of a node")
+            used, built = _gpus_used(best), leaf(best.built, "GPUs of a node")
             each = found["dear price"] = _traced_price(dear, best.machine.accelerator)
-            found["dear rent"] = _rents(dear, leaf(best.paid_time, "time"), used, built, each)[not best.rents_each]
+            found["dear rent"] = _rent_of_gpus_and_nodes(dear, leaf(best.paid_time, "time"), used, built, each)[
+                not best.rents_each
+            ]
         if math.isfinite(self.budget) and "rent" in ours:
             found["left"] = cost_difference(leaf(self.budget, "budget"), ours["rent"])
         return found
 
     def _hosted_figures(self, offer: HostedOffer, best: Purchase) -> dict[str, Number]:
-        """What an API asks, beside the best machine; the rates below which it is cheaper than one engine, or node."""
-        cost, ours = self._hosted_cost(offer), money_of(best, best.paid_time)
+        """The cost of an API compared with the best machine, and the rate below which the API is cheaper."""
+        cost, ours = self._hosted_cost(offer), money_figures(best, best.paid_time)
         found = {"rent": cost}
         if "rent" in ours:
-            paid = ours[_billed(best)]
+            paid = ours[_name_of_billed_rent(best)]
             found["difference"] = cost_difference(cost, paid)
             least = share(paid, leaf(best.parts, "parts that are rented"))
             found["turn"] = break_even_rate(self._answered, least, cost)
@@ -464,35 +470,37 @@ class Bought:
     def _plan_trees(
         self, rows: Sequence[Purchase], names: Sequence[str], *, whole: bool = False
     ) -> list[dict[str, ExplainedFigure]]:
-        """The trees of one plan at the prices of several offers, and of the size by expected figures.
+        """The equation trees of one plan at the prices of several offers.
 
-        whole: each end of a band of a service by an evaluation of its own
+        whole: evaluate each end of a service's band for its tree
         """
         answers = [row.trial.answer for row in rows if row.trial is not None and row.trial.answer is not None]
         asked, plans, settings = self.asked, rows[0].plans, rows[0].settings
         whole = whole or asked.request_tokens is None
         ends = [] if whole else [name for name in names if name.endswith("_high")]
-        found = explained_answers(asked, answers, [name for name in names if name not in ends], ends)
+        found = trees_at_prices(asked, answers, [name for name in names if name not in ends], ends)
         if plans.expected is not None and plans.safe is not None and plans.expected.gpus < plans.safe.gpus:
-            tree = explained_chance(asked, (*settings, *plans.expected.settings))
+            tree = chance_tree(asked, (*settings, *plans.expected.settings))
             found = [each | {"expected": tree} for each in found]
         if self.traffic == 1:
             return found
-        return [{name: _averaged(tree, self.traffic) if is_money(name) else tree for name, tree in each.items()}
-                for each in found]  # fmt: skip
+        return [
+            {name: _averaged_over_day(tree, self.traffic) if is_money(name) else tree for name, tree in trees.items()}
+            for trees in found
+        ]
 
     def _chance_tree(self, row: Purchase) -> dict[str, ExplainedFigure]:
-        """The tree of the chance of a choice."""
+        """The equation tree of the chance of a choice."""
         assert row.plans.safe is not None
-        return {CHANCE: explained_chance(self.asked, (*row.settings, *row.plans.safe.settings))}
+        return {CHANCE: chance_tree(self.asked, (*row.settings, *row.plans.safe.settings))}
 
     def _money_trees(self, row: Purchase) -> dict[str, ExplainedFigure]:
-        """The trees of the money of a machine, and of the power of its site if that is limited."""
+        """The equation trees of a machine's costs, and of its site power if that is limited."""
         from costmodel.explore.explain.explain import traced_figures
 
         def figures() -> dict[str, Number]:
             """The money, and the power where it is limited."""
-            found = money_of(row, row.paid_time)
+            found = money_figures(row, row.paid_time)
             if math.isfinite(self.power):
                 found["site power"] = node_site_power(vary_any(self.asked.case, row.settings), row.nodes)
             return found
@@ -500,33 +508,33 @@ class Bought:
         return traced_figures(figures, UNITS)
 
     def rent(self, row: Purchase) -> Rent:
-        """The rent of the whole job, or of a month where it has no end."""
+        """The rent of the whole job, or of a month for a job without an end."""
         return row.rent(row.paid_time)
 
     @property
     def billed(self) -> float:
-        """What the best machine costs as it is billed, USD; NaN without one."""
+        """The billed cost of the best machine [USD]; NaN without one."""
         return math.nan if self.best is None else self.rent(self.best).billed
 
     def dearer(self, row: Purchase) -> float:
-        """By how much more a machine is billed than the best one, USD."""
+        """How much more a machine costs than the best one [USD]."""
         return float(cost_difference(self.rent(row).billed, self.billed))
 
     def hosted_dearer(self, offer: HostedOffer) -> float:
-        """By how much an API costs more than the best machine, USD a month."""
+        """How much more an API costs than the best machine [USD a month]."""
         return float(cost_difference(self.hosted_cost(offer), self.billed))
 
     def payback(self, row: Purchase) -> float:
-        """The time after which a purchase has saved its capital in rent of the best machine, less its power, s."""
+        """The time [s] after which a purchase has saved its capital: the best machine's rent less its own power."""
         best = self.best
         if best is None:
             return math.nan
-        saved = cost_difference(self.billed, money_of(row, best.paid_time)["power"])
+        saved = cost_difference(self.billed, money_figures(row, best.paid_time)["power"])
         return float(payback_time(row.capital, best.paid_time, saved)) if saved > 0 else math.inf
 
     @property
     def smaller(self) -> Rent:
-        """The rent of the best machine at the smaller size that does by expected figures, of a service; else NaN.
+        """The rent of the best machine for a service sized by expected figures only; NaN for other jobs.
 
         It is of the same time, which that of another job on fewer accelerators is not.
         """
@@ -538,17 +546,17 @@ class Bought:
         return best.rent(best.paid_time, expected.gpus)
 
     def weighed_cost(self, row: Purchase) -> float:
-        """The cost that rows are ranked by; for a job without end and load, the cost for equal work."""
+        """The cost that ranks machines; for an endless job without a load, the cost of equal work."""
         rent, time = self.rent(row).billed, 1.0
         if self.asked.request_tokens is None and math.isinf(row.time) and row.trial is not None:
-            time = row.trial.costs.get(self.asked.usual, math.nan)
+            time = row.trial.costs.get(self.asked.usual_result, math.nan)
         return math.inf if math.isnan(rent * time) else rent * time
 
     @property
     def dearest(self) -> AcceleratorPrice | None:
-        """The highest list price on demand of the best machine's accelerator, above a listed one on demand.
+        """The highest list price on demand of the best machine's accelerator, if it exceeds the best price.
 
-        None where the price is the user's own, which no list changes.
+        None if the user stated the price.
         """
         best = self.best
         price = None if best is None or best.machine.sold != ON_DEMAND or best.machine.own else best.price
@@ -561,15 +569,15 @@ class Bought:
 
     @property
     def dear_rent(self) -> float:
-        """What the best plan would cost at that price, as it is billed [USD]; NaN without one."""
+        """The billed cost of the best plan at that highest price [USD]; NaN without one."""
         best, dear = self.best, self.dearest
         if best is None or dear is None:
             return math.nan
-        return float(_rents(dear, best.paid_time, best.gpus, best.built)[not best.rents_each])
+        return float(_rent_of_gpus_and_nodes(dear, best.paid_time, best.gpus, best.built)[not best.rents_each])
 
     @property
     def budget(self) -> float:
-        """The most that the job may cost, USD; infinite where the scenario does not state it."""
+        """The most that the job may cost [USD]; infinite if the scenario states no limit."""
         limits = stated_limits(self.asked.case.scenario.limits)
         return min(
             (limit.value for limit in limits if limit.column == "run_cost" and limit.kind == "at_most"),
@@ -578,9 +586,9 @@ class Bought:
 
     @property
     def to_judge(self) -> tuple[Purchase, ...]:
-        """Offers that are cheaper than the best, on other terms that fit the job: the cheapest of each kind of terms.
+        """Cheaper offers on other terms that fit the job, such as spot: the cheapest of each kind of terms.
 
-        No purchase above the budget.
+        Without purchases above the budget.
         """
         best = self.best
         if best is None:
@@ -595,9 +603,10 @@ class Bought:
 
     @property
     def optimal(self) -> tuple[float, float] | None:
-        """Parameters and tokens of the model with the least loss for a budget, where work costs what it does here.
+        """Parameters and tokens of the compute-optimal model for the budget, at the cost per FLOP found here.
 
-        None without a budget, of a model with experts, and of another job than training: the law is of dense models.
+        None without a budget, for models with experts and for other jobs than training, since the law is of dense
+        models.
         """
         best, model, tokens = self.best, self.asked.case.model, self.asked.tokens
         if best is None or best.trial is None or not tokens or model.has_experts:
@@ -617,16 +626,16 @@ class Bought:
         return min(self.hosted, key=lambda offer: (offer.source != STATED_API, self.hosted_cost(offer)), default=None)
 
     def hosted_cost(self, offer: HostedOffer) -> float:
-        """The monthly cost of an API for the load, USD; NaN where no rate is known."""
+        """The monthly cost of an API for the load [USD]; NaN if no rate is known."""
         return float(self._hosted_cost(offer))
 
     def turn(self, offer: HostedOffer, rent: float) -> float:
-        """The requests a second at which an API costs as much as so much rent a month."""
+        """The request rate [1/s] at which an API costs as much as a monthly rent."""
         return float(break_even_rate(self._answered, rent, self.hosted_cost(offer)))
 
     @property
     def _answered(self) -> float:
-        """The requests a second that the best machine answers."""
+        """The requests per second that the best machine answers."""
         return math.nan if self.best is None or self.best.trial is None else self.best.trial.costs["requests_per_s"]
 
     def _hosted_cost(self, offer: HostedOffer) -> Number:
@@ -641,23 +650,26 @@ class Bought:
 
 def buy(
     asked: Workload, offers: Offers, most: float = MOST, pace: Watcher = UNWATCHED, power: float = math.inf
-) -> Bought:
-    """Every machine with its smallest plans that meet every limit with the chance that is asked for, least rent first.
+) -> PurchaseComparison:
+    """For every machine the smallest plans that meet every limit with the required chance, cheapest machine first.
 
-    most: accelerators. power: that a site supplies at most, W
+    most: the most accelerators. power: the most site power [W]
 
     Raises:
-        CostModelError: the scenario is wrong on all of them
+        CostModelError: every machine has the same fault
     """
-    asked = asked.whole()
+    asked = asked.as_whole_job()
     for limit in stated_limits(asked.case.scenario.limits):
-        if limit.column in WHOLE_JOB and (missing := asked.missing("run_time")):
-            raise _of_no_length(asked, limit.column, missing)
+        if limit.column in WHOLE_JOB and (missing := asked.missing_input("run_time")):
+            raise _unknown_length_fault(asked, limit.column, missing)
     safe = stated_chance(asked.case) or preferred_chance(asked.case) or 0.0
-    machines, plans = sorted(offers.machines, key=_likely_price), _Plans(asked, safe, most, power)
+    machines, plans = (
+        sorted(offers.machines, key=_expected_price_order),
+        _SmallestPlansByMachine(asked, safe, most, power),
+    )
     rows = [plans.bought(machine) for machine in pace.taken(machines, len(machines))]
     hosted = offers.hosted if asked.request_tokens is not None else ()
-    found = Bought(asked, tuple(rows), safe, len(machines), hosted, power, most=most, known=plans.known)
+    found = PurchaseComparison(asked, tuple(rows), safe, len(machines), hosted, power, most=most, known=plans.known)
     faults = [row.plans.fault for row in rows if row.plans.fault is not None]
     if rows and len(faults) == len(machines) and len({fault.code for fault in faults}) == 1:
         raise CostModelError(faults[0])
@@ -669,8 +681,8 @@ def buy(
     return replace(found, rows=tuple(sorted(rows, key=order)))
 
 
-def _of_no_length(asked: Workload, column: str, missing: str) -> CostModelError:
-    """The fault of a limit on a job without an end, with the flag that is missing where flags state the limit."""
+def _unknown_length_fault(asked: Workload, column: str, missing: str) -> CostModelError:
+    """The fault for a limit on a whole job of unknown length, with the flag or key that states the length."""
     flag = {"run_cost": "--budget", "run_time": "--deadline"}[column]
     if flag not in asked.case.asked.words:
         return fail("C004", f"a limit on {column} is of the whole job, and its length is not stated", None, missing)
@@ -683,8 +695,8 @@ def _of_no_length(asked: Workload, column: str, missing: str) -> CostModelError:
 _LENGTHS = {"workload.tokens": "--tokens 15T, what is trained in all", "workload.iterations": "--iterations 200"}
 
 
-def commitment(row: Purchase) -> tuple[bool, bool, bool, bool]:
-    """Sort key of offers: on demand, then other rents that last without binding for a year, spot last.
+def terms_order(row: Purchase) -> tuple[bool, bool, bool, bool]:
+    """Sort key of offers: on demand, other rents, assumed prices after stated ones, spot last.
 
     An assumed price comes after those of offers.
     """
@@ -692,12 +704,12 @@ def commitment(row: Purchase) -> tuple[bool, bool, bool, bool]:
     return row.machine.sold not in ("", ON_DEMAND), assumed, not row.is_lasting_rent, row.machine.sold == "spot"
 
 
-def _likely_price(machine: Machine) -> int:
-    """Sort key of an offer: the usually cheapest way of sale first, so that its plans serve other prices too."""
+def _expected_price_order(machine: Machine) -> int:
+    """Sort key that puts usually cheap kinds of sale first, so that their plans can serve dearer offers too."""
     return _CHEAP.index(machine.sold) if machine.sold in _CHEAP else len(_CHEAP)
 
 
-class _Plans:
+class _SmallestPlansByMachine:
     """The smallest plans on each machine, found once for all of its prices unless a limit bounds money."""
 
     def __init__(self, asked: Workload, safe: float, most: float, power: float) -> None:
@@ -713,7 +725,7 @@ class _Plans:
         key = settings if self.by_price else machine.settings
         try:
             if key not in self.found:
-                varied = asked.of(vary_any(asked.case, key))
+                varied = asked.for_case(vary_any(asked.case, key))
                 each = float(node_site_power(varied.case))
                 most, full = self.most, math.isfinite(self.power) or self.most < MOST
                 if math.isfinite(self.power):
@@ -724,19 +736,19 @@ class _Plans:
                         )
                         raise fail("D016", f"{words}, and the site has {show(self.power, 'J/s')}")
                 known = self.known.setdefault(machine.settings, {})
-                plans = varied.smallest(self.safe, most, full=full, known=known)
+                plans = varied.smallest_plans(self.safe, most, full=full, known=known)
                 self.found[key] = plans, varied.measured_runs, each
             plans, runs, each = self.found[key]
         except CostModelError as error:
             return Purchase(machine, SmallestPlans(fault=error.faults[0]))
         if plans.safe is None:
             return Purchase(machine, plans, runs=runs, each=each)
-        looked_at = (asked.usual, f"{asked.usual}_high", asked.chance)
-        trial = tried(asked, (*settings, *plans.safe.settings), results=looked_at, whole=True)
+        looked_at = (asked.usual_result, f"{asked.usual_result}_high", asked.chance)
+        trial = evaluate_trial(asked, (*settings, *plans.safe.settings), results=looked_at, whole=True)
         return Purchase(machine, plans, trial, runs, each)
 
 
 def node_site_power(case: LoadedScenario, nodes: float = 1.0) -> Number:
-    """Power that a site supplies for nodes of a case with their cooling, W."""
+    """The site power [W], with cooling, for nodes of a case."""
     draw = read("practice", "usual").draw
     return site_power(nodes, rated_power(case.node, case.accelerator, draw), site_terms(case)[1])

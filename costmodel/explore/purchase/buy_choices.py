@@ -1,4 +1,4 @@
-"""What stands beside an answer: choices (fewer GPUs or more, smaller numbers, other terms), and what machines trade."""
+"""Choices that `buy` leaves to the reader (size, number type, terms), trade-off curves, and published runs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from costmodel.documents.schemas.measurement import MeasuredTable, Run
 from costmodel.equations.run.economics import rate, run_cost, run_time, share, tokens_per_step
 from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
 from costmodel.estimate.shared.results import stated_limits
-from costmodel.explore.purchase.buy import OTHER_TERMS, SIZE, Bought, Choice, Purchase
+from costmodel.explore.purchase.buy import OTHER_TERMS, SIZE, Choice, Purchase, PurchaseComparison
 from costmodel.explore.purchase.offers import Machine
-from costmodel.explore.purchase.smallest_size import tried
+from costmodel.explore.purchase.smallest_size import evaluate_trial
 from costmodel.explore.search.required_chance import stated_chance
 from costmodel.explore.workload_flags import keys_of
 from costmodel.explore.workload_interface import KnownPlans, SmallestPlans
@@ -32,14 +32,14 @@ _AS_DEAR = 0.995  # judged: of a rent, from which another one is no choice
 SURER = 0.95  # a chance above the usual one, of a plan that is offered beside it: judged
 
 
-def with_choices(found: Bought) -> Bought:
-    """The result with what the reader has to decide: other deals first, then by change of cost."""
+def with_choices(found: PurchaseComparison) -> PurchaseComparison:
+    """The result with its choices: other offers first, then by how much they change the cost."""
     best = found.best
     if best is None or best.plans.safe is None:
         return found
     nodes = [row.machine.node for row in found.working]  # a flag leads to an offer where it is the only one of a node
     here = ("--node", best.machine.node) if len({row.machine.node for row in found.rows}) > 1 else ()
-    plans = (*_sizes(found, best), *_smaller_type(found, best), *_limited_tokens(found, best))
+    plans = (*_size_choices(found, best), *_smaller_type_choice(found, best), *_token_limit_choice(found, best))
     choices = [replace(each, flags=(*each.flags, *here)) for each in plans]
     choices += [Choice("offer", row, ("--node", row.machine.node) if nodes.count(row.machine.node) == 1 else ())
                 for row in found.to_judge]  # fmt: skip
@@ -48,57 +48,57 @@ def with_choices(found: Bought) -> Bought:
     return replace(found, choices=tuple(choice for *_, choice in known))
 
 
-def _sizes(found: Bought, best: Purchase) -> Iterator[Choice]:
-    """The size by expected figures where it costs less, and for a service one that is surer than is asked for."""
+def _size_choices(found: PurchaseComparison, best: Purchase) -> Iterator[Choice]:
+    """A smaller size by expected figures, if it costs less; for a service also a surer, larger one."""
     expected, stated = best.plans.expected, stated_chance(found.asked.case) is not None
     chance = keys_of(found.asked.case.kind)["safe"]
     if expected is not None and best.rent(best.paid_time, expected.gpus).billed < _AS_DEAR * found.billed:
         known = None if stated else found.known.get(best.machine.settings)
-        row = _with(found, best, [f"{chance}=null"] if stated else [], 0.0, known)
+        row = _best_machine_with(found, best, [f"{chance}=null"] if stated else [], 0.0, known)
         if row is not None and found.rent(row).billed < _AS_DEAR * found.billed:
             yield Choice("fewer", row, ("--safe", "off"))
     if found.asked.request_tokens is not None and 0 < found.safe < SURER:
-        row = _with(found, best, [f"{chance}={SURER:g}"], SURER)
+        row = _best_machine_with(found, best, [f"{chance}={SURER:g}"], SURER)
         if row is not None and row.gpus > best.gpus:
             yield Choice("surer", row, ("--safe", f"{SURER:.0%}"))
 
 
-def _smaller_type(found: Bought, best: Purchase) -> Iterator[Choice]:
-    """The best machine with numbers of fewer bytes, where none are stated and fewer accelerators do then."""
+def _smaller_type_choice(found: PurchaseComparison, best: Purchase) -> Iterator[Choice]:
+    """The best machine with a smaller number type, if the user states none and it then costs less."""
     asked, path = found.asked, keys_of(found.asked.case.kind)["dtype"]
-    row = _with(found, best, [f"{path}={asked.smaller_type}"], found.safe) if asked.smaller_type else None
+    row = _best_machine_with(found, best, [f"{path}={asked.smaller_type}"], found.safe) if asked.smaller_type else None
     if row is not None and found.rent(row).billed < _AS_DEAR * found.billed:
         yield Choice("type", row, ("--dtype", asked.smaller_type))
 
 
-def _limited_tokens(found: Bought, best: Purchase) -> Iterator[Choice]:
-    """The best machine with a limit on the time of each token, where none is stated."""
+def _token_limit_choice(found: PurchaseComparison, best: Purchase) -> Iterator[Choice]:
+    """The best machine with a limit on the time per token, if none is stated."""
     path = keys_of(found.asked.case.kind).get("tpot")
-    if path is None or found.asked.usual != "tpot":
+    if path is None or found.asked.usual_result != "tpot":
         return
     if any("tpot" in limit.column for limit in stated_limits(found.asked.case.scenario.limits)):
         return
-    row = _with(found, best, [f"{path}={TOKEN_LIMIT}"], found.safe)
+    row = _best_machine_with(found, best, [f"{path}={TOKEN_LIMIT}"], found.safe)
     if row is not None:
         yield Choice("tokens", row, ("--tpot", TOKEN_LIMIT))
 
 
-def _with(
-    found: Bought, best: Purchase, settings: Sequence[str], safe: float, known: KnownPlans | None = None
+def _best_machine_with(
+    found: PurchaseComparison, best: Purchase, settings: Sequence[str], safe: float, known: KnownPlans | None = None
 ) -> Purchase | None:
-    """The smallest plan on the best machine with some settings, as the command that states them finds it.
+    """The smallest plan on the best machine with additional settings.
 
-    None where no plan meets every limit with the chance `safe`. known: plans of a job that stay the best with them
+    None if no plan meets every limit with the chance `safe`. known: plans that stay the best with these settings
     """
     asked, machine = found.asked, replace(best.machine, settings=(*best.machine.settings, *settings))
     wanted = (*machine.settings, *machine.price)
     try:
-        plans = asked.of(vary_any(asked.case, wanted)).smallest(safe, found.most, known=known)
+        plans = asked.for_case(vary_any(asked.case, wanted)).smallest_plans(safe, found.most, known=known)
     except CostModelError:
         return None
     if plans.safe is None:
         return None
-    trial = tried(asked, (*wanted, *plans.safe.settings), results=(asked.usual,))
+    trial = evaluate_trial(asked, (*wanted, *plans.safe.settings), results=(asked.usual_result,))
     return Purchase(machine, SmallestPlans(safe=plans.safe), trial, best.runs, best.each)
 
 
@@ -107,7 +107,7 @@ def _with(
 
 @record
 class MachineCurve:
-    """The trade-off between two results of the plan of a machine, from a light load to a full one."""
+    """The trade-off between two results of a machine's plan, from light to full load."""
 
     machine: Machine
     points: tuple[tuple[float, float], ...]
@@ -115,7 +115,7 @@ class MachineCurve:
 
 @record
 class PublishedRun:
-    """A published run of a model of the same shape: its second result, and the first one where it is known.
+    """A published run of a model of the same shape, with the two results that are compared and its source.
 
     source: the document that has it
     """
@@ -126,7 +126,7 @@ class PublishedRun:
     source: str
 
 
-def curves(found: Bought, traded: tuple[str, str], most: int) -> list[MachineCurve]:
+def machine_curves(found: PurchaseComparison, traded: tuple[str, str], most: int) -> list[MachineCurve]:
     """The trade-off on the cheapest machines, with 1, 4, 16, 64 and 256 requests in flight per replica."""
     drawn, asked = list[MachineCurve](), found.asked
     for row in found.working:
@@ -136,7 +136,9 @@ def curves(found: Bought, traded: tuple[str, str], most: int) -> list[MachineCur
         assert row.plans.safe is not None
         plan = [item for item in row.plans.safe.settings if not item.startswith((*SIZE, "limits."))]
         alone = (*row.machine.settings, *plan, "plan.replicas=1", *_NO_LOAD)
-        trials = (tried(asked, (*alone, f"workload.concurrency={count}"), results=traded) for count in _IN_FLIGHT)
+        trials = (
+            evaluate_trial(asked, (*alone, f"workload.concurrency={count}"), results=traded) for count in _IN_FLIGHT
+        )
         points = tuple((trial.costs[traded[0]], trial.costs[traded[1]]) for trial in trials if trial.costs)
         drawn += [MachineCurve(row.machine, points)] if points else []
     return drawn
@@ -146,32 +148,36 @@ _NO_LOAD = "workload.rate=null", "workload.users=null", "workload.requests=null"
 _IN_FLIGHT = (1, 4, 16, 64, 256)
 
 
-def published_runs(found: Bought) -> list[PublishedRun]:
-    """Shipped measured runs of a model of the same shape on the accelerators that work.
+def published_runs(found: PurchaseComparison) -> list[PublishedRun]:
+    """Published runs of a model of the same shape on the accelerators that work.
 
-    Of training the time and the money that this job would take on as many accelerators as here, at their rate of each
-    and at the price here; of a service the tokens a second of each GPU, and of one user where it is published.
+    For training: the time and cost of this job at the published rate per accelerator. For a service: tokens per second
+    of each GPU, and of one user where published.
     """
     rented = [row for row in found.working if row.machine.sold not in OTHER_TERMS] or found.working
     rows = {row.machine.accelerator: row for row in reversed(rented) if row.price is not None}
-    tokens, shape = found.asked.tokens, _shape(found.asked.case.model)
+    tokens, shape = found.asked.tokens, _width_and_layers(found.asked.case.model)
     tables = (read("measured", name) for name in names("measured"))
-    return [run for table in tables for run in _published(table, shape, rows, tokens)]
+    return [run for table in tables for run in _published_runs_in(table, shape, rows, tokens)]
 
 
-def _shape(model: Model) -> tuple[float, float]:
-    """Width and layers of a model."""
+def _width_and_layers(model: Model) -> tuple[float, float]:
+    """Width and number of layers of a model."""
     return float(model.hidden), float(sum(part.count for part in model.layers))
 
 
-def _published(
+def _published_runs_in(
     table: MeasuredTable, shape: tuple[float, float], rows: Mapping[str, Purchase], tokens: float | None
 ) -> Iterator[PublishedRun]:
-    """The runs of one document with a model of this shape, on an accelerator in `rows`."""
+    """The published runs in one document of a model of this shape, on an accelerator in `rows`."""
     for run in table.runs:
-        stated: Callable[[str], Any] = partial(_stated, table, run)
+        stated: Callable[[str], Any] = partial(_stated_value, table, run)
         changed = any(key.startswith("model.") for key in (*run.set, *table.set))
-        if changed or not isinstance(stated("model"), str) or _shape(read("model", stated("model"))) != shape:
+        if (
+            changed
+            or not isinstance(stated("model"), str)
+            or _width_and_layers(read("model", stated("model"))) != shape
+        ):
             continue
         node = read("node", str(stated("cluster.node")))
         part, gpus = str(node.accelerator), float(stated("cluster.nodes") or 1) * float(node.accelerators)
@@ -184,19 +190,19 @@ def _published(
             time = float(run_time(tokens, each * row.gpus))
             yield PublishedRun(part, time, float(run_cost(time, row.gpus, row.price.each)), table.name)
         elif tokens is None and measured.output_tokens_per_s:
-            each = share(measured.output_tokens_per_s, _ranks(stated))
+            each = share(measured.output_tokens_per_s, _gpus_of_run(stated))
             yield PublishedRun(part, math.nan, float(each), table.name)
         elif tokens is None and measured.tpot and measured.ttft:
             users, output = (float(stated(f"workload.{key}")) for key in ("concurrency", "output"))
-            each = loop_tokens_per_gpu(users, output, measured.ttft, measured.tpot, _ranks(stated))
+            each = loop_tokens_per_gpu(users, output, measured.ttft, measured.tpot, _gpus_of_run(stated))
             yield PublishedRun(part, float(rate(1.0, measured.tpot)), float(each), table.name)
 
 
-def _ranks(stated: Callable[[str], Any]) -> float:
-    """Accelerators of a measured service."""
+def _gpus_of_run(stated: Callable[[str], Any]) -> float:
+    """The accelerators of a measured service."""
     return math.prod(float(stated(f"plan.{degree}") or 1) for degree in ("tp", "pp", "replicas"))
 
 
-def _stated(table: MeasuredTable, run: Run, path: str) -> Any:
-    """The value of a key for a measured run: set by the run, by all runs, or by their scenario."""
+def _stated_value(table: MeasuredTable, run: Run, path: str) -> Any:
+    """The value of a key for a measured run: set by the run, for all runs, or by their scenario."""
     return run.set.get(path, table.set.get(path, at(table.scenario, path)))

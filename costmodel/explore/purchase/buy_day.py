@@ -1,4 +1,4 @@
-"""A day of traffic on the best machine: the replicas of each hour, and what following the hours saves."""
+"""A day of traffic on the best machine: replicas for each hour, and the cost with and without autoscaling."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.equations.run.economics import autoscaled_cost, rate, run_cost, share
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
-from costmodel.explore.purchase.buy import SIZE, Bought, Rent
+from costmodel.explore.purchase.buy import SIZE, PurchaseComparison, Rent
 from costmodel.explore.purchase.offers import ON_DEMAND, Machine
-from costmodel.explore.purchase.smallest_size import CHANCE, explained_chance
+from costmodel.explore.purchase.smallest_size import CHANCE, chance_tree
 from costmodel.explore.search.rank import UNWATCHED
 from costmodel.explore.workload_interface import Trial, Workload
 from costmodel.ground.equation import Number, leaf, term
@@ -28,10 +28,10 @@ _HOUR = 3600.0
 
 @record
 class Hour:
-    """An hour of a day: its rate of requests, and the replicas that meet all limits with the required chance.
+    """One hour of a day: its request rate, and the replicas that meet all limits.
 
-    ready: the rate that the replicas are for, with what the rate rises by while one starts. rise: by which it rises in
-    the next hour, a second. settings: those that make the scenario of this hour; none without requests
+    ready: the rate that these replicas can serve, which covers the rise while another replica starts. rise: growth of
+    the rate until the next hour [1/s²]. settings: those of this hour's scenario; empty without requests
     """
 
     rate: float
@@ -43,18 +43,18 @@ class Hour:
     settings: tuple[str, ...] = ()
 
     def named(self, figure: str) -> str:
-        """The name of a figure of this hour; equal hours share it."""
+        """The name under which a figure of this hour is traced; equal hours share it."""
         return f"{figure} at {self.rate:g} of {self.ready:g}"
 
 
 @record
 class Day:
-    """A day of traffic on one machine, replicas started and stopped hour by hour.
+    """A day of traffic on one machine whose replicas start and stop by the hour.
 
-    machine: the answer's. start: time of a replica from the decision to start until it serves, s. price: of an
-    accelerator of a fixed fleet, that of the answer, USD/s. elastic: of one that is rented by the hour: the machine on
-    demand, where it is offered so. built: those of a node. lasting: the cheapest rent of a fixed fleet on other terms,
-    where one is cheaper than the answer's. lasting_price: its price, USD/s
+    start: seconds from the decision to start a replica until it serves. price: USD/s of an accelerator of a fixed
+    fleet.
+    elastic: USD/s of one rented by the hour. built: accelerators of a node. lasting: a cheaper rent of the fixed fleet
+    on other terms, if there is one. lasting_price: its USD/s
     """
 
     machine: Machine
@@ -68,12 +68,12 @@ class Day:
 
     @property
     def fixed(self) -> Rent:
-        """The rent if the accelerators of the busiest hour run all day, at the price of the answer."""
+        """The rent if the accelerators of the busiest hour run all day."""
         return self._fixed(self.price)
 
     @property
     def fixed_lasting(self) -> Rent:
-        """The rent of that fleet on the cheapest other terms; NaN where none are cheaper."""
+        """The rent of that fleet on the cheapest other terms; NaN if none are cheaper."""
         return self._fixed(self.lasting_price)
 
     def _fixed(self, price: float) -> Rent:
@@ -82,20 +82,20 @@ class Day:
 
     @property
     def autoscaled(self) -> Rent:
-        """The rent if accelerators follow each hour's need, including those that start before an hour begins."""
+        """The rent if accelerators follow each hour's need, and start before the hour begins."""
         used = [hour.gpus for hour in self.hours]
         in_use, whole = (float(self._by_hour(each, self.elastic)) for each in (used, [*map(self._whole, used)]))
         return Rent(in_use, whole)
 
     def month(self, rent: Rent) -> Rent:
-        """A rent of the day as that of a month of such days."""
+        """The rent of a month of such days."""
         return Rent(float(self._month(rent.in_use)), float(self._month(rent.whole)))
 
     def _month(self, rent: Number) -> Number:
         return run_cost(MONTH, 1.0, rate(rent, len(self.hours) * _HOUR))
 
     def trees(self, asked: Workload) -> dict[str, ExplainedFigure]:
-        """The trees of the rents of whole nodes, and of the figures of each hour by `Hour.named`."""
+        """The equation trees of the rents of whole nodes, and of each hour's figures by `Hour.named`."""
         from costmodel.explore.explain.explain import traced_figures
 
         used, hours = [hour.gpus for hour in self.hours], {*self.hours}
@@ -113,11 +113,11 @@ class Day:
             of_hour = traced_figures(partial(self._figures, hour), {"ready": "1/s", "GPUs": "1"})
             trees |= {hour.named(name): tree for name, tree in of_hour.items()}
             if hour.settings:
-                trees[hour.named(CHANCE)] = explained_chance(asked, hour.settings)
+                trees[hour.named(CHANCE)] = chance_tree(asked, hour.settings)
         return trees
 
     def _figures(self, hour: Hour) -> dict[str, Number]:
-        """The rate that an hour is ready for, and its accelerators, with their origins."""
+        """The traced rate that an hour can serve, and its accelerators."""
         each = leaf(float(share(hour.gpus, hour.replicas)), "GPUs of a replica")
         with term("of an hour"):
             ready = leaf(hour.rate, "rate") + spare_rate(hour.rise, self.start)
@@ -134,8 +134,8 @@ class Day:
         return autoscaled_cost(_HOUR, sum(used), self.start, sum(more), price)
 
 
-def over_a_day(found: Bought, rates: Sequence[float]) -> Bought:
-    """The result for the busiest hour, with the cost per token averaged over a whole day's traffic."""
+def with_daily_average_cost(found: PurchaseComparison, rates: Sequence[float]) -> PurchaseComparison:
+    """The result for the busiest hour, with the cost per token averaged over the whole day."""
     traffic = share(sum(rates) / len(rates), max(rates))
 
     def spread(trial: Trial | None) -> Trial | None:
@@ -151,10 +151,10 @@ def over_a_day(found: Bought, rates: Sequence[float]) -> Bought:
     return replace(found, rows=rows, traffic=float(traffic))
 
 
-def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day | None:
-    """The layout of the best machine with the replicas that each hour needs; None where no machine works.
+def day_of_traffic(found: PurchaseComparison, rates: Sequence[float], start: float) -> Day | None:
+    """The replicas of the best machine's layout that each hour needs; None if no machine works.
 
-    Spares for failures are in them where assume.availability is stated. A replica stays in hours without requests.
+    Includes spares for failures if assume.availability is stated. One replica stays in hours without requests.
     """
     best, asked = found.best, found.asked
     if best is None or best.plans.safe is None or best.price is None or best.trial is None or best.trial.about is None:
@@ -165,7 +165,7 @@ def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day |
     settings = [item for item in best.plans.safe.settings if not item.startswith(SIZE)]
     alone = (*best.machine.settings, *best.machine.price, *settings, "plan.replicas=1", "cluster.nodes=1")
     several = ",".join(f"{held:.6g}" for held in sorted({held for held in ready if held}))
-    sizes = asked.of(vary_any(asked.case, alone)).scaling("", f"{several} /s", weak=False, best=False)
+    sizes = asked.for_case(vary_any(asked.case, alone)).scaling("", f"{several} /s", weak=False, best=False)
     known = {f"{row.size:.6g}": row.point for row in sizes.rows(UNWATCHED)}
     works = (row.costs for row in known.values() if row.works)
     least = min((float(share(costs["gpus"], costs["replicas"])) for costs in works), default=math.nan)

@@ -1,7 +1,7 @@
-"""What is on offer: machines, each at its list price and at others, and hosted APIs.
+"""Machines on offer, at list prices and at prices of a CSV table; and hosted APIs.
 
-A table of prices is a CSV, of which the one that is shipped and your own have the same columns. An offer is settings of
-a scenario: the node, and its price with region, date and source.
+The shipped table of prices and a user's table have the same columns. An offer is a list of scenario settings: the
+node, and its price with region, date and source.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ YEAR = 365 * 86400.0
 
 @record
 class Machine:
-    """A kind of machine and how it is sold, with the settings that put a scenario on it.
+    """A kind of machine and how it is sold, as scenario settings.
 
-    settings: of the machine alone. price: those of an offer that is not its list price. own: from the user's table
+    settings: of the machine. price: of an offer that is not the list price. own: from the user's table
     """
 
     accelerator: str
@@ -97,7 +97,7 @@ class Machine:
 
     @property
     def is_bound(self) -> bool:
-        """Whether it is rented for a time that its seller fixes."""
+        """Whether it is rented for a term that the seller fixes."""
         return self.sold in ("reserved", "capacity block")
 
     @property
@@ -108,9 +108,9 @@ class Machine:
 
 @record
 class HostedOffer:
-    """The prices that an API asks per token of a model, USD.
+    """What a hosted API charges per token of a model [USD].
 
-    model: by the name of the library, where it goes by one. title: as the table has it
+    model: its library name, if it has one. title: its name in the table
     """
 
     model: str
@@ -129,7 +129,7 @@ class HostedOffer:
 
 
 def source_url(key: str, node: str = "") -> str:
-    """The web page of a price, from the node's own sources or the bibliography; empty where none is stated."""
+    """The web page of a price, from the node's sources or the bibliography; empty if none is stated."""
     own = read("node", node).sources.get(key) if node else None
     url = str((bibliography().get(key) or {}).get("url", "")) if own is None else own.url or ""
     return url if url.startswith(("https://", "http://")) else ""
@@ -143,7 +143,7 @@ class Offers:
     hosted: tuple[HostedOffer, ...] = ()
 
 
-def on_offer(
+def offers_for(
     gpus: Sequence[str] = (),
     nodes: Sequence[str] = (),
     prices: str = "",
@@ -152,19 +152,19 @@ def on_offer(
     only: bool = False,
     api: Sequence[float] = (),
 ) -> Offers:
-    """The machines that are named, at each of their prices; without names every accelerator that has one.
+    """The named machines at each of their prices; without names, every accelerator that has a price.
 
-    Of an accelerator without a name that is its node with the lowest list price on demand, which other commands assume
-    too, beside the other offers of any.
+    An accelerator without a named node is offered in the node with the lowest list price on demand, and in others that
+    are cheaper on other terms.
 
-    gpus: accelerators, each in every node that has it and a price, or else in its usual node
-    prices: a table of your own, whose rows replace shipped ones of the same node and terms, or the same API
-    only: no other offer than the rows of that table; a machine that is named and has none keeps its list price
-    api: what an API asks for a million tokens of prompts and of answers, USD; one price is of both
-    case: whose model APIs serve and whose keys of power a purchase takes; without it all APIs
+    gpus: accelerators, each in every node that has a price, else in its usual node
+    prices: a CSV file whose rows replace shipped offers of the same node and terms, or of the same API
+    only: no offers but those of that file; a named machine without a row keeps its list price
+    api: USD per million tokens of prompts and of answers; one number is both
+    case: selects APIs of its model, and states power costs of a purchase
 
     Raises:
-        CostModelError: there is no accelerator or node of that name, or the table has faults
+        CostModelError: an accelerator or node is unknown, or the table has faults
     """
     shelf = CachedReader()
     is_priced = case is not None and "assume.price" in map(path_of, case.changes)
@@ -182,9 +182,9 @@ def on_offer(
     if wanted or nodes:
         machines = [machine for machine in machines if machine.node in nodes or machine.accelerator in wanted]
         named = [_machine(shelf.document("node", name)) for name in nodes]
-        listed = [*dict.fromkeys([*named, *(offer for gpu in gpus for offer in _with_gpu(shelf, gpu))])]
+        listed = [*dict.fromkeys([*named, *(offer for gpu in gpus for offer in _machines_with_gpu(shelf, gpu))])]
     else:
-        listed = [] if only and prices else list(_cheapest(shelf))
+        listed = [] if only and prices else list(_default_machines(shelf))
     if prices:
         has_price, priced = {machine.node for machine in machines}, {machine.accelerator for machine in machines}
         listed = [offer for offer in listed if (offer.node, offer.sold) not in replaced]
@@ -204,21 +204,21 @@ def _shipped_text() -> str:
     return shipped_file(SHIPPED).read_text(encoding="utf-8")
 
 
-def _cheapest(shelf: CachedReader) -> Iterator[Machine]:
-    """Each accelerator in its node with the lowest list price on demand, and in one that is cheaper on other terms."""
+def _default_machines(shelf: CachedReader) -> Iterator[Machine]:
+    """Each accelerator in its node with the lowest list price on demand, and in nodes cheaper on other terms."""
     cheapest: dict[str, Node] = {}
-    for node in sorted(_priced(shelf), key=_dearness):
-        other = cheapest.setdefault(_part(node), node)
+    for node in sorted(_nodes_with_price(shelf), key=_list_price_order):
+        other = cheapest.setdefault(_accelerator_name(node), node)
         if node is other or hourly_price(node) < hourly_price(other):
             yield _machine(node)
 
 
-def _dearness(node: Node) -> tuple[bool, float]:
-    """Sort key of a node: prices on demand first, the lowest of them ahead."""
+def _list_price_order(node: Node) -> tuple[bool, float]:
+    """Sort key of a node: prices on demand first, the lowest first."""
     return node.list_price is None or node.list_price.sold != ON_DEMAND, hourly_price(node)
 
 
-def _priced(shelf: CachedReader) -> Iterator[Node]:
+def _nodes_with_price(shelf: CachedReader) -> Iterator[Node]:
     """The nodes with a list price."""
     for name in sorted(names("node")):
         text, _ = shelf.text("node", name)
@@ -227,46 +227,46 @@ def _priced(shelf: CachedReader) -> Iterator[Node]:
 
 
 def dearest_on_demand(accelerator: str) -> Node | None:
-    """The node with the highest list price on demand of an accelerator; None without any."""
+    """The node with the highest list price on demand of an accelerator; None if it has no such price."""
     shelf = CachedReader()
     named = (name for name in names("node") if f"accelerator: {accelerator}\n" in shelf.text("node", name)[0])
     nodes = (shelf.document("node", name) for name in named)
-    return max((node for node in nodes if not _dearness(node)[0]), key=hourly_price, default=None)
+    return max((node for node in nodes if not _list_price_order(node)[0]), key=hourly_price, default=None)
 
 
 def _accelerator(shelf: CachedReader, spelling: str) -> str:
-    """The accelerator that a spelling stands for."""
-    usual = _usual(spelling)
-    return usual.get(PART) or _part(shelf.document("node", usual[NODE]))
+    """The accelerator that a spelling names."""
+    usual = _usual_node_settings(spelling)
+    return usual.get(PART) or _accelerator_name(shelf.document("node", usual[NODE]))
 
 
-def _usual(spelling: str) -> dict[str, str]:
+def _usual_node_settings(spelling: str) -> dict[str, str]:
     """The settings for the usual node of an accelerator."""
     changes, _ = node_of_gpu(spelling, None)
     return {change.path: str(change.value) for change in changes}
 
 
-def _with_gpu(shelf: CachedReader, spelling: str) -> Iterator[Machine]:
-    """The offers for nodes with an accelerator and a price; without any, the usual node."""
+def _machines_with_gpu(shelf: CachedReader, spelling: str) -> Iterator[Machine]:
+    """The offers of nodes with an accelerator and a price; if there is none, its usual node."""
     wanted = _accelerator(shelf, spelling)
-    nodes = [node for node in _priced(shelf) if _part(node) == wanted]
+    nodes = [node for node in _nodes_with_price(shelf) if _accelerator_name(node) == wanted]
     yield from map(_machine, sorted(nodes, key=hourly_price))
     if not nodes:
         yield _usual_machine(spelling, wanted)
 
 
 def _usual_machine(spelling: str, accelerator: str) -> Machine:
-    usual = _usual(spelling)
+    usual = _usual_node_settings(spelling)
     return Machine(accelerator, usual[NODE], tuple(f"{path}={value}" for path, value in usual.items()))
 
 
 def _machine(node: Node) -> Machine:
     listed = node.list_price
     sold, region, term = ("", "", 0.0) if listed is None else (listed.sold, listed.region or "", listed.term or 0.0)
-    return Machine(_part(node), node.name, (f"{NODE}={node.name}",), sold=sold, region=region, term=term)
+    return Machine(_accelerator_name(node), node.name, (f"{NODE}={node.name}",), sold=sold, region=region, term=term)
 
 
-def _part(node: Node) -> str:
+def _accelerator_name(node: Node) -> str:
     return node.accelerator if isinstance(node.accelerator, str) else node.accelerator.name
 
 
@@ -274,7 +274,7 @@ def _part(node: Node) -> str:
 
 
 class _PriceTable:
-    """A table of prices, read row by row; all of its faults are reported at once."""
+    """A reader of a price table, row by row, that collects all faults."""
 
     def __init__(self, file: str, shelf: CachedReader, case: LoadedScenario | None) -> None:
         self.file, self.shelf, self.case = file, shelf, case
@@ -282,19 +282,19 @@ class _PriceTable:
     def read(self, text: str) -> tuple[list[Machine], list[HostedOffer]]:
         """The machines and the APIs of the table."""
         table = sheet(self.file, text, COLUMNS)
-        faults = list(_of_cells(table) or (*_of_header(table), *repeated(table.place, table.names)))
+        faults = list(_semicolon_fault(table) or (*_header_faults(table), *repeated(table.place, table.names)))
         machines, hosted = list[Machine](), list[HostedOffer]()
         for place, cells in table.records if not faults else ():
             row = row_of(place, table.names, cells, COLUMNS)
-            wrong = next(_complaints(row), None) if row.written and not row.faults else None
+            wrong = next(_row_problems(row), None) if row.written and not row.faults else None
             if wrong is not None:
                 name, sentence, hint = wrong
                 at = cell_at(row.place, table.names.index(name), name) if name in table.names else row.place
-                faults.append(Fault("D018", sentence, at, hint or _meaning(name)))
+                faults.append(Fault("D018", sentence, at, hint or _column_meaning(name)))
             elif row.faults:
-                faults += (_of_cell(fault) for fault in row.faults)
+                faults += (_price_table_fault(fault) for fault in row.faults)
             elif row.text("kind") == API:
-                hosted.append(_hosted(row))
+                hosted.append(_hosted_offer(row))
             else:
                 named = "node" if row.text("node") else "gpu"
                 try:
@@ -302,7 +302,7 @@ class _PriceTable:
                 except CostModelError as error:
                     at = cell_at(row.place, table.names.index(named), named)
                     faults.append(replace(error.faults[0], place=at))
-        faults = _one_of_commas(faults)
+        faults = _first_comma_fault_only(faults)
         if not (machines or hosted or faults):
             faults.append(
                 Fault("D018", "there is no price below the header", table.place, "write a row for each price")
@@ -348,7 +348,7 @@ class _PriceTable:
         return *stated, *entry, f"{NODE}.price={{{', '.join(f'{name}: {value}' for name, value in price.items())}}}"
 
     def _owned(self, row: CsvRow) -> str:
-        """The terms of a purchase; electricity from the row, from the scenario, or else the usual values."""
+        """The terms of a purchase; electricity from the row, else the scenario, else the usual values."""
         tariff, pue = site_terms(self.case)
         energy = f"{row.text('usd_per_kwh')} USD/kWh" if row.text("usd_per_kwh") else f"{tariff * 3.6e6:.6g} USD/kWh"
         known = f"life: {(row.number('years') or 0) * 365:g} days, utilisation: {row.text('utilisation')}"
@@ -357,29 +357,29 @@ class _PriceTable:
         return f"{{capital: {row.text('capital_usd')} USD, {resale}, {known}, {power}}}"
 
 
-def _of_cell(fault: Fault) -> Fault:
-    """A fault of a cell; of one that must not be empty it names the meaning."""
+def _price_table_fault(fault: Fault) -> Fault:
+    """A fault of a price table cell; for an empty required cell, with the meaning of its column."""
     name = "" if fault.place is None else fault.place.path
-    hint = _meaning(name) if name in (*_OWNED, *_HOSTED) else fault.hint
+    hint = _column_meaning(name) if name in (*_OWNED, *_HOSTED) else fault.hint
     return replace(fault, code="D018" if fault.code == "D014" else fault.code, hint=hint)
 
 
-def _of_cells(table: Sheet) -> list[Fault]:
+def _semicolon_fault(table: Sheet) -> list[Fault]:
     """One fault for a table whose cells are separated by semicolons."""
     sentence = "cells are separated by semicolons here, not by commas"
     separated = any(";" in name for name in table.names)
     return [Fault("D018", sentence, table.place, f"save it with commas between cells; {_POINT}")] if separated else []
 
 
-def _one_of_commas(faults: list[Fault]) -> list[Fault]:
-    """The faults, with only the first of those that a decimal comma causes."""
-    comma_faults = [fault for fault in faults if _is_of_comma(fault)]
+def _first_comma_fault_only(faults: list[Fault]) -> list[Fault]:
+    """The faults, with only the first of those that decimal commas cause."""
+    comma_faults = [fault for fault in faults if _is_decimal_comma_fault(fault)]
     others = [fault for fault in faults if fault not in comma_faults]
     return [*(replace(fault, hint=f"{_POINT}; {fault.hint}") for fault in comma_faults[:1]), *others]
 
 
-def _is_of_comma(fault: Fault) -> bool:
-    """Whether a fault of a price table comes from a decimal comma."""
+def _is_decimal_comma_fault(fault: Fault) -> bool:
+    """Whether a decimal comma caused a fault of a price table."""
     place = fault.place
     if place is None:
         return False
@@ -393,8 +393,8 @@ _POINT = "a number has a decimal point: 3.20"
 _COMMA = re.compile(r"\d,\d", re.ASCII)
 
 
-def _of_header(table: Sheet) -> Iterator[Fault]:
-    """Faults of columns that are unknown, or missing."""
+def _header_faults(table: Sheet) -> Iterator[Fault]:
+    """Faults for unknown and missing columns."""
     for index, name in enumerate(table.names):
         if name not in COLUMNS:
             close = nearest(name, COLUMNS)
@@ -402,15 +402,15 @@ def _of_header(table: Sheet) -> Iterator[Fault]:
             yield Fault("D018", f"there is no column {quoted_value(name)}", cell_at(table.place, index), hint)
     for name in _OF_ALL:
         if name not in table.names:
-            yield Fault("D018", f"the column '{name}' is missing", table.place, _meaning(name))
+            yield Fault("D018", f"the column '{name}' is missing", table.place, _column_meaning(name))
 
 
-def _meaning(name: str) -> str:
+def _column_meaning(name: str) -> str:
     return f"{name}: {COLUMNS[name].meaning}"
 
 
-def _complaints(row: CsvRow) -> Iterator[tuple[str, str, str]]:
-    """The problems of a row: the column, a sentence, and a remedy where it is not the column's meaning."""
+def _row_problems(row: CsvRow) -> Iterator[tuple[str, str, str]]:
+    """The problems of a row: column, sentence, and a hint if it is not the column's meaning."""
     kind, rents = row.text("kind"), [name for name in _RENT if row.text(name)]
     if kind not in KINDS:
         close = nearest(kind, KINDS)
@@ -439,15 +439,15 @@ def _complaints(row: CsvRow) -> Iterator[tuple[str, str, str]]:
 
 
 def site_terms(case: LoadedScenario | None) -> tuple[float, float]:
-    """The price of electricity, and the PUE: of the scenario, or else of the usual grid and practice."""
+    """Price of electricity and PUE: of the scenario, else the usual grid and practice."""
     run = None if case is None else case.run
     tariff, pue = (None, None) if run is None else (run.power.tariff, run.power.pue)
     tariff = read("grid", "us-average").tariff.price if tariff is None else tariff
     return float(tariff), float(read("practice", "usual").cooling.pue if pue is None else pue)
 
 
-def _hosted(row: CsvRow) -> HostedOffer:
-    """An API; a model by the name of the library where it goes by one."""
+def _hosted_offer(row: CsvRow) -> HostedOffer:
+    """The hosted API of a row."""
     prompt, output = (row.number(name) or 0.0 for name in ("usd_per_mprompt", "usd_per_moutput"))
     cached = row.number("usd_per_mcached")
     stated = row.text("model")
@@ -469,9 +469,9 @@ _MOST_HOURS = 24 * 7
 
 
 def hourly_rates(text: str) -> list[float]:
-    """Requests per second of each hour, from a list such as `2,2,5,9`, a CSV of hour and rate, or a request trace.
+    """Requests per second for each hour, from a list such as `2,2,5,9`, a CSV of hour and rate, or a request trace.
 
-    A list whose length divides 24 is of equal parts of a day, one of whole days is of hours. A CSV may be of fewer.
+    A list whose length divides 24 covers one day in equal parts; a list of whole days has one rate per hour.
 
     >>> hourly_rates("2,5.5") == [2.0] * 12 + [5.5] * 12, len(hourly_rates("2,3,4"))
     (True, 24)
@@ -491,7 +491,7 @@ def hourly_rates(text: str) -> list[float]:
     if is_trace(content):
         return _rates([str(rate) for rate in rates_of_trace(content, text)], Place(text))
     table = sheet(text, content, columns)
-    if separated := _of_cells(table):
+    if separated := _semicolon_fault(table):
         raise CostModelError(*separated)
     if missing := [name for name in columns if name not in table.names]:
         raise fail("D018", f"the column '{missing[0]}' is missing", table.place, "the columns are hour and rate")
@@ -506,7 +506,7 @@ def hourly_rates(text: str) -> list[float]:
 
 
 def _rates(texts: Sequence[str], place: Place) -> list[float]:
-    """The hourly rates in these texts; a fault if they are no rates of a day."""
+    """The hourly rates in texts; a fault if they cannot be rates of a day."""
     try:
         rates = [float(text) for text in texts]
     except ValueError:

@@ -1,4 +1,4 @@
-"""Several jobs at once on one kind of machine: what each takes, what stays idle, and whether there is room for all."""
+"""Several jobs at the same time on one kind of machine: accelerators, idle ones, cost, and whether all fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.serving_economics import MONTH
-from costmodel.explore.purchase.buy import MOST, UNITS, Bought, Purchase, Rent, commitment, money_of
+from costmodel.explore.purchase.buy import MOST, UNITS, Purchase, PurchaseComparison, Rent, money_figures, terms_order
 from costmodel.explore.purchase.offers import Machine
 from costmodel.ground.equation import Number, leaf
 from costmodel.ground.record import record
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def shared_nodes(engines: Iterable[float], built: float) -> int:
-    """The number of nodes that hold these engines side by side, the largest engines placed first.
+    """The number of nodes that hold these engines side by side, placing the largest first.
 
-    The fewest possible where sizes are powers of two, as degrees of tensor parallelism are.
+    This is the minimum if sizes are powers of two, as degrees of tensor parallelism are.
 
     >>> shared_nodes([4, 4, 4, 2, 1, 1], 8), shared_nodes([12, 4], 8)
     (2, 2)
@@ -39,10 +39,10 @@ def shared_nodes(engines: Iterable[float], built: float) -> int:
 
 
 @record
-class FleetRow:
-    """One kind of machine for several jobs at once, with the result of each job.
+class MachineForJobs:
+    """One kind of machine for several jobs, with the result of each job.
 
-    most: accelerators for all jobs together. supply: power of the site for all of them, W
+    most: accelerators for all jobs together. supply: site power for all jobs [W]
     """
 
     machine: Machine
@@ -51,8 +51,8 @@ class FleetRow:
     supply: float = math.inf
 
     def figures(self) -> dict[str, Number]:
-        """What each job takes, and what all of them take, leave idle and cost, with the origin of each figure."""
-        jobs = [money_of(row, MONTH) for row in self.jobs if row.works]
+        """Accelerators of each job; accelerators, nodes, idle ones and rent of all jobs; each figure traced."""
+        jobs = [money_figures(row, MONTH) for row in self.jobs if row.works]
         placed = (place for place, row in enumerate(self.jobs, 1) if row.works)
         numbers: dict[str, Number] = {f"job {place}": job["GPUs"] for place, job in zip(placed, jobs, strict=True)}
         if self.each_works:
@@ -72,7 +72,7 @@ class FleetRow:
 
     @property
     def works(self) -> bool:
-        """Whether every job has a plan that meets its limits, and there is room for all of them together."""
+        """Whether every job has a plan that meets its limits, and all jobs fit together."""
         return self.each_works and self.missing == 0 and not self.power > self.supply
 
     @property
@@ -82,28 +82,28 @@ class FleetRow:
 
     @property
     def expected(self) -> float:
-        """The accelerators of all jobs by expected figures; not a number where one has no plan of these."""
+        """The accelerators of all jobs by expected figures; NaN if one job has no such plan."""
         plans = [row.plans.expected or row.plans.safe for row in self.jobs]
         return sum(math.nan if plan is None else plan.gpus for plan in plans)
 
     @property
     def nodes(self) -> float:
-        """The nodes of all jobs where no two jobs share a node."""
+        """The nodes of all jobs if no two jobs share a node."""
         return sum(row.nodes for row in self.jobs)
 
     @property
     def shared(self) -> float:
-        """The nodes of all jobs where engines of several jobs may stand in one node."""
+        """The nodes of all jobs if engines of several jobs may share a node."""
         return float(shared_nodes((gpus for row in self.jobs for gpus in row.engines), self.jobs[0].built))
 
     @property
     def there(self) -> float:
-        """The number of nodes in a cluster of at most `most` accelerators."""
+        """The nodes in a cluster of at most `most` accelerators."""
         return math.inf if math.isinf(self.most) else math.ceil(self.most / self.jobs[0].built)
 
     @property
     def missing(self) -> float:
-        """Accelerators that all jobs need beyond those that there are; of more nodes if only nodes are too few."""
+        """The accelerators that are missing for all jobs; those of the missing nodes if only nodes are missing."""
         nodes = max(self.shared - self.there, 0.0)
         return self.gpus - self.most if self.gpus > self.most else nodes * self.jobs[0].built
 
@@ -114,7 +114,7 @@ class FleetRow:
 
     @property
     def share_nodes(self) -> bool:
-        """Whether there are only as many nodes as suffice where engines of several jobs stand in one."""
+        """Whether all jobs fit only if engines of several jobs share nodes."""
         return self.nodes > self.there
 
     @property
@@ -127,29 +127,29 @@ class FleetRow:
 
     @property
     def done(self) -> float:
-        """Seconds until the last job with an end is done; 0 if none ends."""
+        """Seconds until the last job with an end is done; 0 if none has an end."""
         return max((row.time for row in self.jobs if math.isfinite(row.time)), default=0.0)
 
     @property
     def whole_cost(self) -> float:
-        """The rent until all jobs with an end are done [USD]; the others are paid for that whole time."""
+        """The rent [USD] until all jobs with an end are done, paid for all jobs."""
         return sum(row.rent(min(row.time, self.done)).billed for row in self.jobs)
 
     @property
     def rent_after(self) -> float:
-        """The monthly rent of the jobs without an end, USD."""
+        """The monthly rent [USD] of the jobs without an end."""
         return sum(row.rent(MONTH).billed for row in self.jobs if math.isinf(row.time))
 
 
 @record
-class Fleet:
-    """All machines for several jobs: those on which all jobs have a plan and room come first, cheapest first."""
+class SeveralJobs:
+    """All machines for several jobs: those on which all jobs fit together come first, cheapest first."""
 
-    jobs: tuple[Bought, ...]
-    rows: tuple[FleetRow, ...]
+    jobs: tuple[PurchaseComparison, ...]
+    rows: tuple[MachineForJobs, ...]
 
     def trees(self) -> dict[str, ExplainedFigure]:
-        """The trees of the figures of all jobs together, by figure name and machine."""
+        """The equation trees of all figures, by figure name and machine."""
         from costmodel.explore.explain.explain import traced_figures
 
         units = UNITS | {f"job {place}": "1" for place in range(1, len(self.jobs) + 1)}
@@ -158,7 +158,7 @@ class Fleet:
 
     @property
     def one_gpu(self) -> tuple[int, ...]:
-        """The numbers of the jobs whose engines fit together in the memory of one GPU."""
+        """The numbers of the jobs whose engines fit together into the memory of one GPU."""
         shares = [job.asked.engine_share for job in self.jobs]
         stated = sorted((share, place) for place, share in enumerate(shares, 1) if share is not None)
         together = itertools.accumulate(share for share, _ in stated)
@@ -166,33 +166,35 @@ class Fleet:
         return tuple(places) if len(places) > 1 else ()
 
     @property
-    def best(self) -> FleetRow | None:
-        """The cheapest machine on demand; without one the cheapest of other terms, spot last."""
+    def best(self) -> MachineForJobs | None:
+        """The cheapest machine on demand; if there is none, the cheapest on other terms, spot last."""
         working = [row for row in self.rows if row.works]
-        return min(working, key=lambda row: commitment(row.jobs[0]), default=None)
+        return min(working, key=lambda row: terms_order(row.jobs[0]), default=None)
 
     @property
-    def nearest(self) -> FleetRow | None:
-        """The best machine; without one, that on which every job has a plan and least is missing for all together."""
+    def nearest(self) -> MachineForJobs | None:
+        """The best machine; if there is none, the one with the fewest missing accelerators."""
         alone = (row for row in self.rows)
         return self.best or min(alone, key=lambda row: row.missing, default=None)
 
 
-def fleet(jobs: Sequence[Bought], most: float = MOST, power: float = math.inf) -> Fleet:
-    """Combines the results of several jobs that run at once, for each machine tried for all of them.
+def machines_for_several_jobs(
+    jobs: Sequence[PurchaseComparison], most: float = MOST, power: float = math.inf
+) -> SeveralJobs:
+    """Combines the results of jobs that run at the same time, for each machine tried for all of them.
 
-    The fewest accelerators of each job are the fewest of all: what one takes does not slow another down.
-    most, power: accelerators and watts that there are for all jobs together
+    Jobs do not slow each other down, so each takes its own fewest accelerators.
+    most, power: accelerators and watts for all jobs together
     """
     of_each = [{row.machine: row for row in job.rows} for job in jobs]
     machines = [machine for machine in of_each[0] if all(machine in rows for rows in of_each)]
     room = most if most < MOST else math.inf
     rows_of_machines = [
-        FleetRow(machine, tuple(rows[machine] for rows in of_each), room, power) for machine in machines
+        MachineForJobs(machine, tuple(rows[machine] for rows in of_each), room, power) for machine in machines
     ]
 
-    def order(row: FleetRow) -> tuple[bool, bool, float, float]:
+    def order(row: MachineForJobs) -> tuple[bool, bool, float, float]:
         """Sort key of a machine: those with room for all jobs first, then by rent."""
         return not row.works, not row.each_works, math.inf if math.isnan(row.rent.billed) else row.rent.billed, row.gpus
 
-    return Fleet(tuple(jobs), tuple(sorted(rows_of_machines, key=order)))
+    return SeveralJobs(tuple(jobs), tuple(sorted(rows_of_machines, key=order)))

@@ -1,7 +1,6 @@
-"""The smallest number of nodes on which the best plan of a job meets every limit, expected or with a chance.
+"""Finds the fewest nodes on which the best plan of a job meets every limit, expected or with a chance.
 
-Sizes are tried one by one, of which a size in proportion to what is missing comes next. A somewhat larger size counts
-where it takes fewer GPU hours.
+The next size to try is in proportion to what is missing. A somewhat larger size is chosen if it takes fewer GPU hours.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from costmodel.equations.parallelism.counts import world_size
 from costmodel.equations.run.economics import run_cost, share
 from costmodel.equations.run.uncertainty import chance_within, end_spread
 from costmodel.estimate.shared.results import Limit, stated_limits
-from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.compare.input_paths import input_values
 from costmodel.explore.search.rank import Watcher
 from costmodel.explore.search.value_ranges import doubled, values_of
 from costmodel.explore.workload_interface import (
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
 
 
-def tried(
+def evaluate_trial(
     asked: Workload,
     settings: Sequence[str],
     *,
@@ -50,28 +49,28 @@ def tried(
     paths: Sequence[str] = (),
     whole: bool = False,
 ) -> Trial:
-    """A scenario with some settings; best: with its best plan there.
+    """Evaluates a scenario with some settings; best: with the best plan of its search.
 
-    results: those that are looked at, or else all. paths: keys whose values are kept. whole: with all of its answer
+    results: those needed, else all. paths: keys whose values are kept. whole: keep the whole answer
     """
     try:
-        varied = asked.of(vary_any(asked.case, settings))
+        varied = asked.for_case(vary_any(asked.case, settings))
         answer = varied.answer(results, best=best)
-        trial = trial_of(varied, settings, answer, paths)
+        trial = trial_of_answer(varied, settings, answer, paths)
         return replace(trial, answer=answer) if whole else trial
     except CostModelError as error:
         return Trial(tuple(settings), fault=error.faults[0])
 
 
-def trial_of(varied: Workload, settings: Sequence[str], answer: PlanAnswer, paths: Sequence[str] = ()) -> Trial:
-    """An answer reduced to a trial: its codes, results and varied values."""
-    known = leaves(varied.case) if paths else {}
+def trial_of_answer(varied: Workload, settings: Sequence[str], answer: PlanAnswer, paths: Sequence[str] = ()) -> Trial:
+    """An answer reduced to a trial: its reason codes, results and varied values."""
+    known = input_values(varied.case) if paths else {}
     return Trial(
         tuple(settings),
         refused=answer.refused,
         broken=answer.broken,
         remarked=() if answer.refused else answer.remarked,
-        kept=varied.kept(answer),
+        kept=varied.summary(answer),
         about=varied.facts,
         values={path: known[path].value if path in known else None for path in paths},
     )
@@ -79,10 +78,9 @@ def trial_of(varied: Workload, settings: Sequence[str], answer: PlanAnswer, path
 
 @record
 class RankGrowth:
-    """How one kind of workload scales with the number of ranks: its words, results and settings.
+    """How one workload scales with the number of ranks: texts, results and settings.
 
-    paces: micro-batches of a replica for each pipeline stage, and steps over the least that a loss takes, of
-    those jobs that have them
+    paces: micro-batches of a replica per pipeline stage, and steps over the fewest that reach a loss
     """
 
     strong: str  # what stays, in words
@@ -101,7 +99,7 @@ class RankGrowth:
 
 @record
 class RankSizes:
-    """A job at several numbers of accelerators: of a fixed size (strong scaling), or growing (weak scaling)."""
+    """A job on several numbers of accelerators, with a fixed size (strong scaling) or a growing one (weak scaling)."""
 
     asked: Workload
     sizes: tuple[float, ...]
@@ -112,26 +110,26 @@ class RankSizes:
 
     @property
     def count(self) -> int:
-        """The number of sizes."""
+        """The number of sizes to evaluate."""
         return len(self.sizes)
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def shown_results(self) -> tuple[str, ...]:
         """The results in a table of sizes."""
         return self.growth.shown
 
     @property
-    def figure(self) -> str:
-        """The result that is drawn over the sizes."""
+    def drawn_result(self) -> str:
+        """The result to draw over the sizes."""
         return self.growth.figure
 
     @property
-    def work(self) -> str:
+    def throughput_result(self) -> str:
         """The result that states the throughput."""
         return self.growth.work
 
     @property
-    def time(self) -> str:
+    def time_result(self) -> str:
         """The time result whose parts are shown as shares; empty if none is shown."""
         return self.growth.time
 
@@ -153,7 +151,7 @@ class RankSizes:
         kind = self.growth.weak if self.is_weak else self.growth.strong
         return f"{kind}{', the best plan at each size' if self.best else ''}"
 
-    def each(self, costs: Mapping[str, float], size: float) -> float:
+    def throughput_per_accelerator(self, costs: Mapping[str, float], size: float) -> float:
         """The throughput per accelerator."""
         return self.growth.each(costs, size)
 
@@ -162,29 +160,29 @@ class RankSizes:
         for ranks in pace.taken(self.sizes, len(self.sizes)):
             yield self._row(ranks)
 
-    def more(self, rows: Sequence[SizedTrial]) -> object:
-        """No further result over all sizes."""
+    def further_results(self, rows: Sequence[SizedTrial]) -> object:
+        """None: there are no further results over all sizes."""
         return None
 
     def _row(self, ranks: float) -> SizedTrial:
-        """The best plan at this number of accelerators, or the fault there."""
+        """The best plan on this number of accelerators, or the fault."""
         own, text = float(self.asked.case.node.accelerators), f"{ranks:,.0f}"
         settings = [*self.growth.settings(ranks)]
-        fault = part_of_node(own, ranks) or self.growth.uneven(ranks)
+        fault = part_of_node_fault(own, ranks) or self.growth.uneven(ranks)
         if fault is not None:
             return SizedTrial(ranks, Trial(tuple(settings), fault), text)
         try:
-            varied = self.asked.of(vary_any(self.asked.case, settings))
+            varied = self.asked.for_case(vary_any(self.asked.case, settings))
             found = varied.answer(best=self.best)
         except CostModelError as error:
             return SizedTrial(ranks, Trial(tuple(settings), error.faults[0]), text)
-        point = trial_of(varied, settings, found)
+        point = trial_of_answer(varied, settings, found)
         if found.refused:
             return SizedTrial(ranks, point, text)
         return SizedTrial(ranks, point, text, found.assumed, *self.growth.paces(varied.case, found))
 
 
-def part_of_node(each: float, ranks: float) -> Fault | None:
+def part_of_node_fault(each: float, ranks: float) -> Fault | None:
     """A fault for a number of accelerators that ends within a node; None for any other number."""
     below = ranks // each * each
     if ranks < each or ranks == below:
@@ -193,8 +191,8 @@ def part_of_node(each: float, ranks: float) -> Fault | None:
     return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + each:.0f}")
 
 
-def ranks_of(text: str) -> list[float]:
-    """Numbers of accelerators: 64..4096 doubles; lists and other steps as --over has them."""
+def rank_counts(text: str) -> list[float]:
+    """Numbers of accelerators in a text: 64..4096 doubles; lists and other steps as for --over."""
     if not text:
         raise fail("C010", "--ranks is missing", None, "--ranks 64..4096")
     place = Place("command line", 0, 9, "", f"--ranks {text}", max(1, len(text)))
@@ -221,16 +219,16 @@ _PASSED = 2  # sizes without a valid plan that are passed over
 
 
 def chance_to_meet(asked: Workload, costs: Mapping[str, float]) -> float:
-    """The chance that a plan works and keeps every limit on a result with a band.
+    """The chance that a plan works and meets every limit on results with a band.
 
-    Such results are off together, as the time of a step is, so that the nearest limit counts.
+    Such results err together, as all follow from the step time, so the limit with the smallest chance decides.
     """
-    nearest, works = _least_chance(asked, costs), costs.get(asked.chance, 1.0)
+    nearest, works = _least_certain_limit(asked, costs), costs.get(asked.chance, 1.0)
     return (1.0 if nearest is None else nearest[1]) * (works if math.isfinite(works) else 1.0)
 
 
-def _least_chance(asked: Workload, costs: Mapping[str, float]) -> tuple[Limit, float] | None:
-    """The limit on a result with a band that is kept with the least chance, and that chance."""
+def _least_certain_limit(asked: Workload, costs: Mapping[str, float]) -> tuple[Limit, float] | None:
+    """The limit that is met with the smallest chance, and that chance; None without such limits."""
     banded = (
         (limit, chance_to_keep(limit, costs))
         for limit in stated_limits(asked.case.scenario.limits)
@@ -240,43 +238,43 @@ def _least_chance(asked: Workload, costs: Mapping[str, float]) -> tuple[Limit, f
 
 
 def chance_to_keep(limit: Limit, costs: Mapping[str, float]) -> float:
-    """The chance that a result with a band keeps a limit; without a band 1 or 0."""
-    value, end = costs[limit.column], costs.get(end_of(limit), math.nan)
+    """The chance that a result meets a limit; 1 or 0 for a result without a band."""
+    value, end = costs[limit.column], costs.get(band_end_column(limit), math.nan)
     if not (0 < value < math.inf and 0 < end < math.inf):
         return 1.0 if limit.holds(value) else 0.0
-    return float(_chance_of(limit, value, end))
+    return float(_chance_within_band(limit, value, end))
 
 
-def end_of(limit: Limit) -> str:
-    """The end of the band of a result on the side of its limit."""
+def band_end_column(limit: Limit) -> str:
+    """The column with the end of a result's band on the side of the limit."""
     return f"{limit.column}_{'high' if limit.kind == 'at_most' else 'low'}"
 
 
-def _chance_of(limit: Limit, value: Number, end: Number) -> Number:
+def _chance_within_band(limit: Limit, value: Number, end: Number) -> Number:
     stated = max(limit.value, float(value) * _LEAST)
     amount, allowance = (value, stated) if limit.kind == "at_most" else (stated, value)
     return chance_within(amount, allowance, end_spread(value, end))
 
 
-def explained_chance(asked: Workload, settings: Sequence[str]) -> ExplainedFigure:
-    """The tree of the chance of a plan to meet every limit; settings: those that make the scenario that plan."""
+def chance_tree(asked: Workload, settings: Sequence[str]) -> ExplainedFigure:
+    """The equation tree of the chance that the plan with these settings meets every limit."""
     is_of_all = asked.request_tokens is None  # its chance follows from every result with its band
-    answer = asked.of(vary_any(asked.case, settings)).answer(() if is_of_all else (asked.chance,))
+    answer = asked.for_case(vary_any(asked.case, settings)).answer(() if is_of_all else (asked.chance,))
     if is_of_all:
-        return explained_answers(asked, [answer], ())[0][CHANCE]
+        return trees_at_prices(asked, [answer], ())[0][CHANCE]
     return asked.explain_light(answer, asked.chance)[0]
 
 
-def explained_answers(
+def trees_at_prices(
     asked: Workload, answers: Sequence[PlanAnswer], names: Sequence[str], ends: Sequence[str] = ()
 ) -> list[dict[str, ExplainedFigure]]:
-    """The trees of known results of a plan at several prices, of which money alone differs, and of its chance.
+    """The equation trees of results and chance of one plan at several prices.
 
-    ends: of bands, without the evaluations that they take
+    ends: ends of bands, explained without further evaluations
     """
     costs, is_of_all = answers[0].costs, asked.request_tokens is None
-    nearest = _least_chance(asked, costs) if is_of_all else None
-    limit = () if nearest is None else (nearest[0].column, end_of(nearest[0]))
+    nearest = _least_certain_limit(asked, costs) if is_of_all else None
+    limit = () if nearest is None else (nearest[0].column, band_end_column(nearest[0]))
     wanted, light = (
         [name for name in dict.fromkeys(each) if math.isfinite(costs.get(name, math.nan))]
         for each in ((*names, asked.chance, *limit), ends)
@@ -284,34 +282,36 @@ def explained_answers(
     found = [dict(zip(wanted, each, strict=True)) for each in asked.explain_prices(answers, *wanted)]
     last = dict(zip(light, asked.explain_light(answers[0], *light), strict=True)) if light else {}
     for tree in last.values():
-        _graft(tree, {each.value: each for each in found[0].values()})
-    chance = _explained_chance(asked, costs, found[0]) if is_of_all else found[0][asked.chance]
+        _replace_leaves_by_trees(tree, {each.value: each for each in found[0].values()})
+    chance = _job_chance_tree(asked, costs, found[0]) if is_of_all else found[0][asked.chance]
     return [each | last | {CHANCE: chance} for each in found]
 
 
-def _explained_chance(
+def _job_chance_tree(
     asked: Workload, costs: Mapping[str, float], known: Mapping[str, ExplainedFigure]
 ) -> ExplainedFigure:
-    """The tree of the chance of a job to keep its limits; known: trees of its results."""
-    from costmodel.explore.explain.explain import Book, tree_of
+    """The equation tree of the chance that a job meets its limits; known: trees of its results."""
+    from costmodel.explore.explain.explain import TreeNames, tree_of
 
-    nearest = _least_chance(asked, costs)
+    nearest = _least_certain_limit(asked, costs)
     with trace(), term("and fits"):
         kept: Number = 1.0
         if nearest is not None:
             limit = nearest[0]
-            kept = _chance_of(limit, *(leaf(costs[name], name) for name in (limit.column, end_of(limit))))
+            kept = _chance_within_band(
+                limit, *(leaf(costs[name], name) for name in (limit.column, band_end_column(limit)))
+            )
         whole = kept * leaf(costs[asked.chance], asked.chance) if asked.chance in known else kept
-        tree = tree_of(Book({}, {}, {}), CHANCE, "1", origin_of(whole, CHANCE))
-    _graft(tree, {each.value: each for each in known.values()})
+        tree = tree_of(TreeNames({}, {}, {}), CHANCE, "1", origin_of(whole, CHANCE))
+    _replace_leaves_by_trees(tree, {each.value: each for each in known.values()})
     return tree
 
 
-def _graft(tree: ExplainedFigure, known: Mapping[float, ExplainedFigure]) -> None:
+def _replace_leaves_by_trees(tree: ExplainedFigure, known: Mapping[float, ExplainedFigure]) -> None:
     """Replaces plain numbers in a tree by the trees of known figures with equal values."""
     for place, each in enumerate(tree.beneath):
         if each.beneath:
-            _graft(each, known)
+            _replace_leaves_by_trees(each, known)
         elif each.value in known:
             tree.beneath[place] = replace(known[each.value], name=each.name)
 
@@ -319,31 +319,31 @@ def _graft(tree: ExplainedFigure, known: Mapping[float, ExplainedFigure]) -> Non
 def smallest_size(
     asked: Workload, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
 ) -> SmallestPlans:
-    """The plans on the fewest nodes, or on a few more that cost less; where only money is bounded on the most.
+    """The plans on the fewest nodes, or on a few more nodes that cost less.
 
-    Without a limit on the time or the money of the whole job on as many nodes as the scenario has, or on the most.
+    If only money is limited, on the most nodes. Without a limit on time or money, on the scenario's number of nodes.
     """
     limits = [limit.column for limit in stated_limits(asked.case.scenario.limits) if limit.kind == "at_most"]
     each = float(asked.case.node.accelerators)
-    ladder = ladder_of(max(most // each, 1.0))
-    sizes = _Sizes(asked, each, {} if known is None else known)
+    ladder = node_counts_to_try(max(most // each, 1.0))
+    sizes = _TrialsByNodes(asked, each, {} if known is None else known)
     if any(asked.columns[column].unit == "s" for column in limits if column in asked.columns):
         return sizes.first(ladder, safe)
     if full or any(asked.columns[column].unit == "USD" for column in limits if column in asked.columns):
-        several = [nodes for nodes in ladder[::-1] if full or _divides_often(nodes)]
+        several = [nodes for nodes in ladder[::-1] if full or _divides_most_batches(nodes)]
         return sizes.first([*dict.fromkeys([float(max(most // each, 1.0)), *several] if full else several)], safe)
     return sizes.first([float(asked.case.cluster.nodes)], safe)
 
 
-def _divides_often(nodes: float) -> bool:
-    """Whether a number of nodes is a power of two, or three times one: others seldom divide a batch."""
+def _divides_most_batches(nodes: float) -> bool:
+    """Whether a number of nodes is a power of two, or three times one; others seldom divide a batch."""
     return any(math.log2(nodes / odd).is_integer() for odd in (1.0, 3.0))
 
 
-def ladder_of(most: float) -> list[float]:
+def node_counts_to_try(most: float) -> list[float]:
     """Numbers of nodes to try: every one up to 8, then eight between powers of two.
 
-    >>> ladder_of(20.0)
+    >>> node_counts_to_try(20.0)
     [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 18.0, 20.0]
     """
     found, size = [], 1.0
@@ -353,14 +353,14 @@ def ladder_of(most: float) -> list[float]:
     return found
 
 
-def _fits(trial: Trial) -> bool:
-    """Whether a valid plan fails only by limits of the scenario."""
+def _only_misses_limits(trial: Trial) -> bool:
+    """Whether a plan is valid and fits, and only breaks limits of the scenario."""
     return not trial.refused and set(trial.broken) == {"T001"}
 
 
 @dataclass
-class _Sizes:
-    """A job at several numbers of nodes, each evaluated once."""
+class _TrialsByNodes:
+    """The best plans of a job on several numbers of nodes, each evaluated once."""
 
     asked: Workload
     each: float
@@ -374,16 +374,16 @@ class _Sizes:
         return self.seen[nodes]
 
     def _searched(self, nodes: float) -> Trial:
-        """The best plan of a search on this number of nodes."""
-        trial = tried(self.asked, [f"{NODES}={nodes:.0f}"], best=True)
+        """The best plan of a search on `nodes` nodes."""
+        trial = evaluate_trial(self.asked, [f"{NODES}={nodes:.0f}"], best=True)
         if trial.kept is not None and trial.about is not None:
             self.known[nodes] = float(trial.about.price.each), trial
         return trial
 
     def _known(self, nodes: float) -> Trial | None:
-        """The best plan at the same price, or at a lower one: where it still works it is the best here too.
+        """The best plan known at this or a lower price, if it still works and so is the best here too.
 
-        Where it is far above the budget all others are, too: on as many nodes they cost what their time does.
+        If it is far above the budget, all plans on as many nodes are, because their cost follows from their time.
         """
         own, (price, trial) = float(self.asked.facts.price.each), self.known.get(nodes, (math.nan, None))
         if trial is None or trial.kept is None or math.isnan(price) or price > own:
@@ -391,17 +391,17 @@ class _Sizes:
         if price == own:
             return trial
         plan = (f"{path}={value}" for path, value in trial.kept.settings.items())
-        found = tried(self.asked, [f"{NODES}={nodes:.0f}", *plan])
+        found = evaluate_trial(self.asked, [f"{NODES}={nodes:.0f}", *plan])
         dear = self._cost(found, nodes) > _FAR * self._budget
         return replace(found, settings=found.settings[:1]) if found.works or dear else None
 
     def chance(self, nodes: float) -> float:
-        """The chance that this plan meets every limit; 0 for one that fails by expected figures."""
+        """The chance that the plan on `nodes` nodes meets every limit; 0 if expected figures break one."""
         trial = self.at(nodes)
         return chance_to_meet(self.asked, trial.costs) if trial.works else 0.0
 
     def first(self, ladder: list[float], safe: float) -> SmallestPlans:
-        """The first size that meets every limit in the expected case, and the first with the required chance."""
+        """The first size of the list that meets every limit by expected figures, and the first with the chance."""
         expected = self._first(ladder, lambda nodes: self.at(nodes).works, self._start(ladder))
         if expected is None:
             nearest = self.at(ladder[-1])
@@ -418,28 +418,32 @@ class _Sizes:
         )
 
     def _below(self, nodes: float) -> MissedLimit | None:
-        """The time on the next smaller number of nodes that has a plan; None where no time is limited."""
+        """The time on the next smaller number of nodes with a plan; None without a limit on time."""
         tried = {size: trial.costs for size, trial in self.seen.items() if size < nodes and trial.costs}
         limits = [each for each in stated_limits(self.asked.case.scenario.limits) if each.column == "run_time"]
         if not tried or not limits:
             return None
         costs, (limit, *_) = tried[max(tried)], limits
-        return MissedLimit(limit.column, limit.value, costs[limit.column], max(tried) * self.each, costs[end_of(limit)])
+        return MissedLimit(
+            limit.column, limit.value, costs[limit.column], max(tried) * self.each, costs[band_end_column(limit)]
+        )
 
     def _cheapest(self, ladder: list[float], place: int, safe: float) -> int:
-        """The index of the size that takes the fewest GPU hours: the given one, or one up to the next power of two.
+        """The index of the size with the fewest GPU hours: the given one, or one up to the next power of two.
 
-        A size that divides a batch better may need fewer.
+        A size that divides a batch better may take fewer.
         """
         power = 2.0 ** math.ceil(math.log2(ladder[place]))
         larger = [other for other, nodes in enumerate(ladder) if ladder[place] < nodes <= power]
         if ladder[0] > ladder[-1] or not larger:
             return place
-        good = [other for other in larger if _divides_often(ladder[other]) and self.chance(ladder[other]) >= safe]
+        good = [
+            other for other in larger if _divides_most_batches(ladder[other]) and self.chance(ladder[other]) >= safe
+        ]
         return min([place, *good], key=lambda other: ladder[other] * self.at(ladder[other]).costs["run_time"])
 
     def _cost(self, trial: Trial, nodes: float) -> float:
-        """The cost of a plan; results omit it where the plan breaks a limit."""
+        """The cost of a plan; results omit it if the plan breaks a limit."""
         time = trial.costs.get("run_time", math.nan)
         return float(run_cost(time, world_size(nodes, self.each), float(self.asked.facts.price.each)))
 
@@ -449,13 +453,13 @@ class _Sizes:
         return min((limit.value for limit in limits if limit.column == "run_cost"), default=math.inf)
 
     def _is_over_budget(self, sizes: Sequence[float]) -> bool:
-        """Whether no size keeps the budget: small ones come first, until several in a row cost more than the least."""
+        """Whether no size is within the budget; stops when several larger sizes cost more than the cheapest."""
         least, dearer = math.inf, 0
         for nodes in sizes:
             trial = self.at(nodes)
             if trial.works:
                 return False
-            if _fits(trial):
+            if _only_misses_limits(trial):
                 cost = self._cost(trial, nodes)
                 least, dearer = min(least, cost), dearer + 1 if cost >= least else 0
                 if dearer >= _DEARER and cost > _LEVEL * self._budget:
@@ -463,7 +467,7 @@ class _Sizes:
         return True
 
     def _first_within(self, powers: Sequence[float], good: Callable[[float], bool]) -> float | None:
-        """The first good one of powers of two, large ones first; those that cost far too much are passed over."""
+        """The largest good power of two; skips sizes that cost far too much."""
         place = 0
         while place < len(powers) and not good(powers[place]):
             above = self._cost(self.at(powers[place]), powers[place]) / self._budget
@@ -471,9 +475,11 @@ class _Sizes:
         return powers[place] if place < len(powers) else None
 
     def _missed(self) -> tuple[MissedLimit, ...]:
-        """The limits that the nearest plan misses, among the plans that fit."""
+        """The limits that the nearest fitting plan misses."""
         fitting = {
-            nodes: trial.kept.costs for nodes, trial in self.seen.items() if trial.kept is not None and _fits(trial)
+            nodes: trial.kept.costs
+            for nodes, trial in self.seen.items()
+            if trial.kept is not None and _only_misses_limits(trial)
         }
         limits = [limit for limit in stated_limits(self.asked.case.scenario.limits) if limit.kind == "at_most"]
         missed = [
@@ -483,7 +489,7 @@ class _Sizes:
                     limit.value,
                     costs[limit.column],
                     nodes * self.each,
-                    costs.get(end_of(limit), costs[limit.column]),
+                    costs.get(band_end_column(limit), costs[limit.column]),
                 )
                 for limit in limits
                 if costs.get(limit.column, 0.0) > limit.value > 0
@@ -493,7 +499,7 @@ class _Sizes:
         return min(filter(None, missed), key=lambda found: max(each.value / each.limit for each in found), default=())
 
     def _start(self, ladder: list[float]) -> int:
-        """The place of the size on which the job would end in time if its time fell as its size grows."""
+        """The index of the size on which the job would just end in time if time falls in proportion to size."""
         own = min(ladder, key=lambda nodes: abs(nodes - float(self.asked.case.cluster.nodes)))
         costs, wanted = self.at(own).costs, own
         for limit in stated_limits(self.asked.case.scenario.limits):
@@ -502,16 +508,17 @@ class _Sizes:
         return ladder.index(min(ladder, key=lambda nodes: abs(nodes - wanted)))
 
     def _between(self, ladder: list[float], power: int, good: Callable[[float], bool]) -> int:
-        """The index of the largest good size from a power of two on, below the next; sizes come in descending order."""
+        """The index of the largest good size from a power of two up to the next; sizes are descending."""
         above = (place for place in range(1, power) if ladder[place] < 2 * ladder[power])
         return next((place for place in above if good(ladder[place])), power)
 
     def _first(self, ladder: list[float], good: Callable[[float], bool], start: int) -> int | None:
-        """The index of the first good size, starting at a likely one; all sizes after it are good too.
+        """The index of the first good size; all sizes after it are assumed good too.
 
-        Sizes without a valid plan, as those that do not divide a batch, are passed over. From large to small sizes,
-        the largest of which have no plan, the largest and all powers of two are tried, and those above the first good
-        one.
+        In ascending sizes the search begins at `start`. In descending sizes it tries the largest and the powers of two,
+        then
+        sizes above the first good one. Sizes without a valid plan, such as those that do not divide a batch, are
+        skipped.
         """
         if ladder[0] > ladder[-1]:
             powers = [nodes for nodes in ladder if math.log2(nodes).is_integer()]
@@ -536,7 +543,7 @@ class _Sizes:
         return high
 
     def _plan(self, nodes: float) -> SmallestPlan:
-        """The plan on this number of nodes, with its settings and its chance."""
+        """The plan on `nodes` nodes, with its settings and its chance."""
         trial = self.at(nodes)
         settings = {} if trial.kept is None else trial.kept.settings
         return SmallestPlan(

@@ -9,8 +9,8 @@ from costmodel.estimate.answer_facts import subject_of
 from costmodel.estimate.serving.plan_columns import RARE, SIZES
 from costmodel.estimate.serving.predict_serving import own_plan, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.explore.compare.compare import Side, named_documents
-from costmodel.explore.compare.input_paths import InputValue, leaves
+from costmodel.explore.compare.compare import Side, document_digests
+from costmodel.explore.compare.input_paths import InputValue, input_values
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import TOO_LARGE, search
 from costmodel.ground.counts import number_of
@@ -35,7 +35,7 @@ def side(name: str, case: ServingCase) -> Side:
     answer = predict(case)
     layout = answer.evaluation.layout
     sizes = [f"plan.{size}" for size in SIZES if size not in ("budget", *RARE)]
-    values = {path: value for path, value in leaves(case).items() if path not in sizes}
+    values = {path: value for path, value in input_values(case).items() if path not in sizes}
     if answer.plan.prefill is None:
         values |= {path: InputValue(float(getattr(layout, path.removeprefix("plan."))[0])) for path in sizes}
     values["stack.budget"] = InputValue(float(layout.budget[0]))
@@ -47,7 +47,7 @@ def side(name: str, case: ServingCase) -> Side:
         name,
         values,
         known,
-        named_documents(case),
+        document_digests(case),
         refused,
         assumed,
         subject_of(case),

@@ -20,7 +20,7 @@ from costmodel.estimate.serving.service_limits import OWN, asking_chance
 from costmodel.estimate.serving.serving_error_band import banded, end_factors
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
-from costmodel.explore.explain.explain import Book, ExplainedFigure, MadeTrees, tree_of, trees_of
+from costmodel.explore.explain.explain import ExplainedFigure, MadeTrees, TreeNames, tree_of, trees_of
 from costmodel.ground.equation import Number, leaf, origin_of, term, trace
 from costmodel.ground.units import Figure
 
@@ -52,7 +52,7 @@ def explain_at_prices(priced: Sequence[ServingInputs], *quantities: str) -> list
         every = [figures, *({**figures, **_money_at_price(other, found)} for other in priced[1:])]
         origins = [{name: origin_of(each.get(name), name) for name in quantities} for each in every]
     made: MadeTrees = {}
-    books = [Book(each.case.trees, SERVING_COLUMNS, {}) for each in priced]
+    books = [TreeNames(each.case.trees, SERVING_COLUMNS, {}) for each in priced]
     return [[*trees_of(book, each, units, made).values()] for book, each in zip(books, origins, strict=True)]
 
 
@@ -75,14 +75,14 @@ def _chance(inputs: ServingInputs) -> ExplainedFigure:
         return explain(inputs, OWN)[0]
     with trace(), np.errstate(all="ignore"):
         origin = origin_of(chance_alone(asked, *with_straddling(asked, layout_of(inputs, plan)[0])), OWN)
-    return tree_of(Book(inputs.case.trees, SERVING_COLUMNS, {}), OWN, "1", origin)
+    return tree_of(TreeNames(inputs.case.trees, SERVING_COLUMNS, {}), OWN, "1", origin)
 
 
 def _end(answer: ServingAnswer, name: str) -> ExplainedFigure:
     """The tree of the P90 of a result: of the plan with all times longer by a factor, which is explained."""
     with trace():
         factor = origin_of(end_factors(answer.inputs)[1], "factor")
-    result, book = name.removesuffix("_high"), Book(answer.inputs.case.trees, SERVING_COLUMNS, {})
+    result, book = name.removesuffix("_high"), TreeNames(answer.inputs.case.trees, SERVING_COLUMNS, {})
     unit, longer = SERVING_COLUMNS[result].unit, tree_of(book, "factor on all times at P90", "1", factor)
     inner = [longer, ExplainedFigure(result, answer.costs[result], unit)]
     return ExplainedFigure(name, answer.costs[name], unit, operation="with all times longer", beneath=inner)
@@ -111,7 +111,7 @@ def explain_all(
         lines = {"weights": use.weights, "activations": use.activations, "runtime": use.runtime, "cache": use.pool}
         held = {f"{name}_bytes": origin_of(value, name) for name, value in lines.items()}
     units = {name: SERVING_COLUMNS[name].unit for name in origins} | dict.fromkeys(held, "B")
-    return trees_of(Book(inputs.case.trees, SERVING_COLUMNS, {}), origins | held, units)
+    return trees_of(TreeNames(inputs.case.trees, SERVING_COLUMNS, {}), origins | held, units)
 
 
 def _with_bands(inputs: ServingInputs, found: ServingEvaluation | DisaggregatedEvaluation) -> Costs:

@@ -23,7 +23,7 @@ from costmodel.estimate.serving.service_limits import OWN, asking_chance
 from costmodel.estimate.serving.serving_error_band import outside_any_fit
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.shared.results import number
-from costmodel.explore.purchase.smallest_size import trial_of
+from costmodel.explore.purchase.smallest_size import trial_of_answer
 from costmodel.explore.search.rank import Watcher
 from costmodel.explore.search.required_chance import demand_of, preferred_chance
 from costmodel.explore.search.value_ranges import doubled_to_end, rates_of, values_of
@@ -109,7 +109,7 @@ class RateSizes:
     is_assumed: bool  # whether the rates are those around the scenario's own
     name: ClassVar[str] = RATE
     varied: ClassVar[tuple[str, ...]] = ("cluster.nodes", RATE)
-    shown: ClassVar[tuple[str, ...]] = (
+    shown_results: ClassVar[tuple[str, ...]] = (
         "replicas",
         "gpus",
         "nodes",
@@ -119,9 +119,9 @@ class RateSizes:
         "cost_per_mtoken",
         "rent_per_month",
     )
-    figure: ClassVar[str] = "gpus"
-    work: ClassVar[str] = "requests_per_s"
-    time: ClassVar[str] = ""
+    drawn_result: ClassVar[str] = "gpus"
+    throughput_result: ClassVar[str] = "requests_per_s"
+    time_result: ClassVar[str] = ""
     terms: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -134,7 +134,7 @@ class RateSizes:
         """The number of rates."""
         return len(self.rates)
 
-    def each(self, costs: Mapping[str, float], size: float) -> float:
+    def throughput_per_accelerator(self, costs: Mapping[str, float], size: float) -> float:
         """Not a number: replicas do not slow each other down."""
         return math.nan
 
@@ -153,10 +153,10 @@ class RateSizes:
         """The short result of a rate; where no number of replicas meets the limits, the codes of a single request."""
         if found.answer is None:
             return Trial(found.settings, None if found.fault is None else _at_option(found.fault))
-        point = trial_of(self.asked.of(found.answer.inputs.case), found.settings, found.answer)
+        point = trial_of_answer(self.asked.for_case(found.answer.inputs.case), found.settings, found.answer)
         return point if found.alone is None else replace(point, kept=None, broken=found.alone.broken)
 
-    def more(self, rows: Sequence[SizedTrial]) -> object:
+    def further_results(self, rows: Sequence[SizedTrial]) -> object:
         """Another plan that takes fewer accelerators, unless the best is used at each rate."""
         return None if self.best else fewer_gpus(serving(self.asked.case), [*map(trial_at, rows)])
 
@@ -171,7 +171,7 @@ def rate_sizes(asked: Workload, rates: str, *, best: bool) -> RateSizes:
     """The sizes at the stated rates, or at rates around the scenario's own."""
     case = serving(asked.case)
     values = rates_of(values_of(doubled_to_end(rates), "--rate", rates)) if rates else []
-    held = asked.of(loaded_by_rate(case, values[0])) if values else asked
+    held = asked.for_case(loaded_by_rate(case, values[0])) if values else asked
     return RateSizes(held, tuple(values or around_rate(case)), best, not rates)
 
 

@@ -1,11 +1,11 @@
-"""Plans that differ from a scenario's own in one choice, each evaluated: why this axis, and not its neighbour."""
+"""Evaluates plans that differ from a scenario's own in one choice, to show why each choice is as it is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
-from costmodel.explore.purchase.smallest_size import tried
+from costmodel.explore.purchase.smallest_size import evaluate_trial
 from costmodel.explore.workload_interface import PlanAnswer, Trial, Workload
 from costmodel.ground.counts import SIZES, Recompute, Zero
 from costmodel.ground.errors import value_text
@@ -25,7 +25,7 @@ _APART = 4  # separate engines get one in so many accelerators
 
 @record
 class Neighbour:
-    """A plan next to the scenario's own, and the question that it answers."""
+    """A plan that differs from the scenario's own in one choice, and the question that it answers."""
 
     asked: str
     values: Mapping[str, Any]  # of the keys that make it
@@ -33,23 +33,23 @@ class Neighbour:
 
     @property
     def words(self) -> str:
-        """The settings that make this plan, in words."""
+        """The settings that lead to this plan, as text."""
         parts = (setting.partition("=") for setting in self.trial.settings)
         return " · ".join(f"{path.rpartition('plan.')[2]} {value}" for path, _, value in parts)
 
 
 def neighbours(workload: Workload, answer: PlanAnswer) -> list[Neighbour]:
-    """Every neighbour that software and model allow, in the order of their questions; each plan once."""
+    """Every neighbouring plan that software and model allow, each once, in the order of their questions."""
     nearby = dict[tuple[str, ...], Neighbour]()
     for question, values in workload.neighbours(answer):
         settings = tuple(f"{path}={value_text(value)}" for path, value in values.items())
         if settings not in nearby:
-            nearby[settings] = Neighbour(question, values, tried(workload, settings))
+            nearby[settings] = Neighbour(question, values, evaluate_trial(workload, settings))
     return [neighbour for neighbour in nearby.values() if neighbour.trial.fault is None]
 
 
-def of_training(plan: Plan, block: Block, inputs: TrainingInputs) -> Iterator[Change]:
-    """Changes of the plan of a step; dp follows from the rest where the plan does not state it.
+def training_neighbours(plan: Plan, block: Block, inputs: TrainingInputs) -> Iterator[Change]:
+    """Changes of a training plan; dp follows from the other degrees unless the plan states it.
 
     Experts that are whole on a rank stay whole with another tp, as in a search.
     """
@@ -61,7 +61,9 @@ def of_training(plan: Plan, block: Block, inputs: TrainingInputs) -> Iterator[Ch
         whole = size["dp"] * size["tp"] * size["pp"] * size["cp"]
         dp = {} if plan.dp is None else {"dp": whole / (inner["tp"] * inner["pp"] * inner["cp"])}
         etp = {"etp": 1.0} if "tp" in changed and inputs.experts is not None and size["etp"] == 1 else {}
-        return {f"plan.{name}": value for name, value in (changed | etp | _chunks(size, changed) | dp).items()}
+        return {
+            f"plan.{name}": value for name, value in (changed | etp | _chunks_for_stages(size, changed) | dp).items()
+        }
 
     for zero in get_args(Zero):
         if zero != block.structure.zero and size["dp"] > 1:
@@ -91,10 +93,10 @@ def of_training(plan: Plan, block: Block, inputs: TrainingInputs) -> Iterator[Ch
             yield "chunks a stage", {"plan.vpp": vpp}
 
 
-def _chunks(size: Mapping[str, float], changed: Mapping[str, float]) -> dict[str, float]:
-    """The chunks of a rank with another number of stages: as many layers in each chunk, one chunk on one stage.
+def _chunks_for_stages(size: Mapping[str, float], changed: Mapping[str, float]) -> dict[str, float]:
+    """The chunks of a rank with another number of stages: as many layers per chunk, one chunk on a single stage.
 
-    >>> [_chunks({"pp": 2.0, "vpp": vpp}, {"pp": pp}) for vpp, pp in ((8, 4), (8, 1), (8, 2), (1, 4))]
+    >>> [_chunks_for_stages({"pp": 2.0, "vpp": vpp}, {"pp": pp}) for vpp, pp in ((8, 4), (8, 1), (8, 2), (1, 4))]
     [{'vpp': 4.0}, {'vpp': 1.0}, {}, {}]
     """
     pp = changed.get("pp", size["pp"])
@@ -103,8 +105,8 @@ def _chunks(size: Mapping[str, float], changed: Mapping[str, float]) -> dict[str
     return {"vpp": 1.0 if pp == 1 else max(1.0, size["vpp"] * size["pp"] // pp)}
 
 
-def of_service(answer: ServingAnswer) -> Iterator[Change]:
-    """Changes of a replica, with as many accelerators as before, or of instances for prompts and for tokens."""
+def serving_neighbours(answer: ServingAnswer) -> Iterator[Change]:
+    """Changes of a replica that keep its accelerators, or of the numbers of prefill and decode instances."""
     plan, layout = answer.plan, answer.evaluation.layout
     if plan.prefill is not None and plan.decode is not None:
         for name, half in (("prefill", plan.prefill), ("decode", plan.decode)):
@@ -146,11 +148,11 @@ def of_service(answer: ServingAnswer) -> Iterator[Change]:
         yield "drafts or none", {"plan.speculation": None}
 
 
-def of_learning(answer: RlAnswer) -> Iterator[Change]:
-    """Changes of the trainer's plan, of the engines', and of how both share the accelerators."""
+def rl_neighbours(answer: RlAnswer) -> Iterator[Change]:
+    """Changes of the trainer's plan, of the engines' plan, and of how both share the accelerators."""
     inputs = answer.inputs
     trainer, plan = inputs.trainer, inputs.plan
-    for question, values in of_training(plan, trainer.evaluation.block, trainer.inputs):
+    for question, values in training_neighbours(plan, trainer.evaluation.block, trainer.inputs):
         if "plan.vpp" not in values:
             yield f"trainer: {question}", values
     if inputs.engines is None:

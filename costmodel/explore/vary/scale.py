@@ -1,4 +1,4 @@
-"""The same job at one size after the other: what makes it larger, what it still gains, and what eats the rest."""
+"""Evaluates a job at several sizes: efficiency, the scaling knee, and the terms that grow."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BEND = 0.95  # what a doubling must keep
 
 @record
 class ScaledSize:
-    """One size compared with the smallest: throughput per accelerator, terms that grew, the time to a loss."""
+    """One size compared with the smallest one: throughput per accelerator, growing terms, time to a loss."""
 
     found: SizedTrial
     efficiency: float = math.nan
@@ -42,7 +42,7 @@ class ScaledSize:
 
 
 @dataclass(frozen=True)
-class Scaled:
+class ScalingResult:
     """All sizes, smallest first."""
 
     asked: Workload
@@ -59,7 +59,7 @@ class Scaled:
 
     @property
     def known(self) -> list[ScaledSize]:
-        """The sizes for which there is an answer."""
+        """The sizes that have an answer."""
         return [row for row in self.rows if row.found.point.costs]
 
     @property
@@ -90,8 +90,8 @@ def scale(
     best: bool = False,
     alone: bool = False,
     pace: Watcher = UNWATCHED,
-) -> Scaled:
-    """The job at every size asked for; a fault only when none has an answer.
+) -> ScalingResult:
+    """Evaluates the job at every size; raises a fault only if no size has an answer.
 
     ranks: numbers of accelerators. rate: of a service, requests a second
     best: with the best plan of each. alone: whether flags are given without a scenario
@@ -102,17 +102,22 @@ def scale(
     faults = [each.point.fault for each in sized if each.point.fault is not None]
     if sized and len(faults) == scaling.count:
         raise CostModelError(faults[0])
-    return Scaled(scaling.asked, scaling, _compared_with_smallest(scaling, sized), best, weak, scaling.more(sized))
+    return ScalingResult(
+        scaling.asked, scaling, _compared_with_smallest(scaling, sized), best, weak, scaling.further_results(sized)
+    )
 
 
 def _compared_with_smallest(scaling: Scaling, sized: Sequence[SizedTrial]) -> tuple[ScaledSize, ...]:
-    """Each size with its efficiency and the terms that grew, relative to the smallest size with results."""
+    """Each size with its efficiency and growing terms, relative to the smallest size with results."""
     first = next((each for each in sized if each.point.costs), None)
     if first is None:
         return tuple(map(ScaledSize, sized))
     return tuple(
         ScaledSize(
-            each, _scaling_efficiency(scaling, first, each), _grew(scaling, first, each), _to_loss(scaling, first, each)
+            each,
+            _scaling_efficiency(scaling, first, each),
+            _growing_terms(scaling, first, each),
+            _relative_time_to_loss(scaling, first, each),
         )
         if each.point.costs
         else ScaledSize(each)
@@ -121,32 +126,32 @@ def _compared_with_smallest(scaling: Scaling, sized: Sequence[SizedTrial]) -> tu
 
 
 def _scaling_efficiency(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> float:
-    one, more = (scaling.each(found.point.costs, found.size) for found in (first, other))
+    one, more = (scaling.throughput_per_accelerator(found.point.costs, found.size) for found in (first, other))
     return more / one
 
 
-def _grew(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> tuple[tuple[str, float], ...]:
+def _growing_terms(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> tuple[tuple[str, float], ...]:
     """Terms that take more time for the same throughput per accelerator, with their share of the time."""
-    if not scaling.time:
+    if not scaling.time_result:
         return ()
 
     def each(found: SizedTrial, term: str) -> float:
         costs = found.point.costs
-        return costs[term] / (scaling.each(costs, found.size) * costs[scaling.time])
+        return costs[term] / (scaling.throughput_per_accelerator(costs, found.size) * costs[scaling.time_result])
 
     growth = {term: each(other, term) - each(first, term) for term in scaling.terms}
     total, costs = sum(value for value in growth.values() if value > 0), other.point.costs
-    least = 1e-3 * each(other, scaling.time)
+    least = 1e-3 * each(other, scaling.time_result)
     much = [term for term, value in growth.items() if value > _MUCH * total and value > least]
     ordered = sorted(much, key=lambda term: -growth[term])
-    return tuple((term, costs[term] / costs[scaling.time]) for term in ordered)
+    return tuple((term, costs[term] / costs[scaling.time_result]) for term in ordered)
 
 
-def _to_loss(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> float:
+def _relative_time_to_loss(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> float:
     """The time to a loss, relative to the smallest size; a larger batch needs fewer steps."""
     if math.isnan(first.steps + other.steps):
         return math.nan
-    one, more = (found.steps * found.point.costs[scaling.time] for found in (first, other))
+    one, more = (found.steps * found.point.costs[scaling.time_result] for found in (first, other))
     return more / one
 
 
@@ -160,8 +165,8 @@ def _doublings(before: ScaledSize, after: ScaledSize) -> float:
 _EACH = "tokens_per_s_per_gpu"
 
 
-def growth_of(case: ResolvedScenario, *, weak: bool, best: bool) -> RankGrowth:
-    """How training scales: the batch stays (strong scaling), or grows with the ranks (weak scaling)."""
+def training_growth(case: ResolvedScenario, *, weak: bool, best: bool) -> RankGrowth:
+    """How training scales: with the same batch (strong), or with a batch that grows with the ranks (weak)."""
     return RankGrowth(
         strong="strong scaling, the same batch",
         weak="weak scaling, the batch grows with the ranks",
@@ -172,14 +177,14 @@ def growth_of(case: ResolvedScenario, *, weak: bool, best: bool) -> RankGrowth:
         time="step_time",
         terms=tuple(TERM_COLUMNS.values()),
         each=lambda costs, size: costs[_EACH],
-        settings=lambda ranks: _settings(case, ranks, weak=weak, best=best),
-        paces=_paces,
+        settings=lambda ranks: _cluster_settings(case, ranks, weak=weak, best=best),
+        paces=_pipeline_waves_and_steps,
         uneven=lambda ranks: _uneven_groups(case, ranks),
     )
 
 
-def _paces(case: LoadedScenario, plan_answer: PlanAnswer) -> tuple[float, float]:
-    """Micro-batches for each stage, and steps to a loss over the least."""
+def _pipeline_waves_and_steps(case: LoadedScenario, plan_answer: PlanAnswer) -> tuple[float, float]:
+    """Micro-batches per pipeline stage, and steps to a loss over the fewest possible."""
     assert isinstance(plan_answer, Answer)
     block, held = plan_answer.evaluation.block, training(case)
     facts, critical = facts_of(held), critical_batch(held.scenario.workload)
@@ -189,7 +194,7 @@ def _paces(case: LoadedScenario, plan_answer: PlanAnswer) -> tuple[float, float]
 
 
 def _uneven_groups(case: ResolvedScenario, ranks: float) -> Fault | None:
-    """A fault for a number of accelerators that does not keep the proportion of the groups; else None."""
+    """A fault if a number of accelerators cannot keep the proportion of the node groups; else None."""
     cluster, all_of_it = case.scenario.cluster, case.scenario.cluster.nodes * case.node.accelerators
     if all((group.nodes * ranks / all_of_it).is_integer() for group in cluster.groups or []):
         return None
@@ -198,8 +203,8 @@ def _uneven_groups(case: ResolvedScenario, ranks: float) -> Fault | None:
     return Fault("C010", sentence, None, f"groups keep their proportion in multiples of {counted(per_group)}")
 
 
-def _settings(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> list[str]:
-    """Settings for a cluster of that size: whole nodes, or a part of one."""
+def _cluster_settings(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> list[str]:
+    """Settings for a cluster with `ranks` accelerators: whole nodes, or a part of one."""
     node, scenario = case.node, case.scenario
     whole, groups = ranks >= node.accelerators, scenario.cluster.groups or []
     own = scenario.cluster.nodes * node.accelerators

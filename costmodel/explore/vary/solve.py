@@ -1,4 +1,4 @@
-"""The question turned round: which values of one leaf reach a target."""
+"""Finds the values of one scenario key that reach a target."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from costmodel.documents.reader.load_scenario import vary_any as varied
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.estimate.machine.price import AcceleratorPrice
 from costmodel.estimate.shared.results import stated_limits
-from costmodel.explore.compare.input_paths import InputValue, leaves
-from costmodel.explore.purchase.smallest_size import trial_of, tried
+from costmodel.explore.compare.input_paths import InputValue, input_values
+from costmodel.explore.purchase.smallest_size import evaluate_trial, trial_of_answer
 from costmodel.explore.search.rank import UNWATCHED, Target, Watcher, target_of
 from costmodel.explore.search.required_chance import EXPECTED, Safety
 from costmodel.explore.search.value_ranges import (
@@ -43,7 +43,7 @@ from costmodel.explore.search.value_ranges import (
     span,
 )
 from costmodel.explore.search.worker_pools import SearchStopped
-from costmodel.explore.workload_interface import KeptAnswer, PlanAnswer, Trial, Workload
+from costmodel.explore.workload_interface import AnswerSummary, PlanAnswer, Trial, Workload
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import in_ones
 from costmodel.ground.record import record
@@ -79,7 +79,7 @@ class ExplainedTrial:
 
 @dataclass
 class SolveResult:
-    """Every stretch of values that reaches the target, and how it was looked for."""
+    """The ranges of values that reach the target, and how they were found."""
 
     asked: Workload
     path: str
@@ -103,12 +103,12 @@ class SolveResult:
     safe: float | None = None  # chance to fit and to reach the target that is asked for
     is_safe: bool = True  # whether the answer has it
     expected: SolveResult | None = None  # the answer by expected figures
-    plan: KeptAnswer | None = None  # that of the answer
+    plan: AnswerSummary | None = None  # that of the answer
     price: AcceleratorPrice | None = None  # at the answer, or at what comes nearest
 
     @property
     def answer(self) -> str | None:
-        """The value at an edge: the smallest that reaches the target, or the largest where smaller ones do."""
+        """The value at an edge: the smallest that reaches the target, or the largest if smaller ones do too."""
         if not self.reaches:
             return None
         is_load = self.path.startswith("workload.")  # the more of it the better
@@ -125,7 +125,7 @@ def solve(
     alone: bool = False,
     pace: Watcher = UNWATCHED,
 ) -> SolveResult:
-    """The values of a key that reach a target with plans that work, with the preferred chance where any has it.
+    """The values of a key with which plans work and reach a target, with the preferred chance if any value has it.
 
     best: with the best plan at each value. alone: whether flags are given without a scenario
     """
@@ -135,24 +135,23 @@ def solve(
     best = workload.by_search((path,), best=best, alone=alone)
     safety, shared = workload.safety(path), dict[str, Trial]()
 
-    def ask(chance: Safety) -> _Trials:
+    def ask(chance: Safety) -> _SolveTrials:
         return _find_values(workload, path, written.strip(), wanted, chance, shared, best=best, pace=pace)
 
     if safety.is_stated or safety.share is None:
-        return replace(_explain_result(ask(safety)), safe=safety.share)
+        return replace(_with_full_answers(ask(safety)), safe=safety.share)
     plain = ask(EXPECTED)
     safe = ask(safety) if plain.succeeds else plain
     if safe is plain or not safe.succeeds:
-        return replace(_explain_result(plain), safe=safety.share, is_safe=False)
-    return replace(_explain_result(safe), safe=safety.share, expected=plain.found)
+        return replace(_with_full_answers(plain), safe=safety.share, is_safe=False)
+    return replace(_with_full_answers(safe), safe=safety.share, expected=plain.found)
 
 
 @dataclass
-class _Trials:
-    """The values that one answer tries, and what it finds.
+class _SolveTrials:
+    """The values that one answer tries, and its result.
 
-    shared: trials with bands that the answer with a chance and the one by expected figures both look at, of a plan that
-    is the same in both; None where each answer has its own plan
+    shared: trials that the answer with a chance and the one by expected figures both use; None if their plans differ
     """
 
     found: SolveResult
@@ -168,7 +167,7 @@ class _Trials:
         return bool(self.found.reaches) and not self.found.stopped
 
     def at(self, text: str, *, alone: bool = False) -> Trial:
-        """The trial of a value; alone: a value that only this answer tries."""
+        """The trial of a value; alone: no other answer tries this value."""
         if text not in self.seen:
             self.pace.go(len(self.seen), max(len(self.seen) + 1, len(self.values) or SAMPLES))
             known = None if self.shared is None else self.shared.get(text)
@@ -176,8 +175,8 @@ class _Trials:
         return self.seen[text]
 
     def beside(self, text: str) -> Trial:
-        """The trial of a value outside of the range, which is no answer."""
-        return tried(
+        """The trial of a value outside the range, which cannot be an answer."""
+        return evaluate_trial(
             self.found.asked, [f"{self.found.path}={text}"], best=self.found.best, results=(self.found.target.column,)
         )
 
@@ -188,21 +187,21 @@ class _Trials:
         ends = (f"{column}_low", f"{column}_high", asked.chance) if bands else ()
         demand = self.safety.demand if self.shared is None else ()
         settings = [f"{self.found.path}={text}", *demand]
-        trial = tried(asked, settings, best=self.found.best, results=(column, *ends))
+        trial = evaluate_trial(asked, settings, best=self.found.best, results=(column, *ends))
         if self.shared is not None and bands:
             self.shared[text] = trial
         return trial
 
 
-def _goal(workload: Workload, wanted: str, safety: Safety) -> Target:
-    """The parsed target; without a chance where the result within limits has that chance already."""
+def _parsed_target(workload: Workload, wanted: str, safety: Safety) -> Target:
+    """The target in a text; without a chance if the target's result already includes it."""
     goal = target_of(wanted, workload.columns, _EXAMPLE, safety.share)
     demanded = bool(safety.demand) or safety.is_stated
     return replace(goal, share=None) if demanded and goal.column in workload.within_limits else goal
 
 
-def _is_one_plan(workload: Workload, column: str, *, best: bool) -> bool:
-    """Whether demanding a chance changes neither the plans nor the results."""
+def _has_same_plan_with_chance(workload: Workload, column: str, *, best: bool) -> bool:
+    """Whether demanding a chance changes neither plans nor results."""
     looked_at = {column, *(limit.column for limit in stated_limits(workload.case.scenario.limits))}
     return not best and looked_at.isdisjoint(workload.within_limits)
 
@@ -217,33 +216,33 @@ def _find_values(
     *,
     best: bool,
     pace: Watcher,
-) -> _Trials:
-    """The values that reach a target: by bisection where reaching changes once, else by scan."""
-    goal, case = _goal(workload, wanted, safety), workload.case
-    _unknown_path(case, path)
-    now, written = leaves(case).get(path), stated or workload.values_of(path)
-    searched = _counted_span(span(written, path) if written else _around(case, path, now))
+) -> _SolveTrials:
+    """The values that reach a target: by bisection if reaching it changes once, else by a scan."""
+    goal, case = _parsed_target(workload, wanted, safety), workload.case
+    _check_path_exists(case, path)
+    now, written = input_values(case).get(path), stated or workload.values_to_try(path)
+    searched = _span_in_ones(span(written, path) if written else _default_range(case, path, now))
     listed = searched is None or bool(searched.step)
     values = list(axis(f"{path}={written}").values) if listed else []
-    is_one = not safety.is_stated and _is_one_plan(workload, goal.column, best=best)
+    is_one = not safety.is_stated and _has_same_plan_with_chance(workload, goal.column, best=best)
     goal = replace(goal, chance=workload.chance) if is_one and safety.demand else goal
     solution = SolveResult(workload, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
-    trials = _Trials(solution, safety, shared if is_one else None, pace, values)
+    trials = _SolveTrials(solution, safety, shared if is_one else None, pace, values)
     seen = trials.seen
     try:
         if searched is None or listed:
-            solution.reaches = _scan_ranges(values, [goal.reached(trials.at(value)) for value in values])
+            solution.reaches = _ranges_that_reach(values, [goal.reached(trials.at(value)) for value in values])
         else:
-            _continuous(trials, searched, whole=_is_whole(case, path, searched), stated=bool(written))
+            _search_range(trials, searched, whole=_is_whole(case, path, searched), stated=bool(written))
     except SearchStopped:
         possible = [text for text, tried in seen.items() if tried.fault is None]
-        _cut_short(solution, list(seen) if listed else sorted(possible, key=_number), seen)
-    _complete(solution, seen, wanted)
+        _complete_after_stop(solution, list(seen) if listed else sorted(possible, key=_number_of_text), seen)
+    _complete_result(solution, seen, wanted)
     return trials
 
 
-def _unknown_path(case: LoadedScenario, path: str) -> None:
-    """A fault for a path that the scenario does not have."""
+def _check_path_exists(case: LoadedScenario, path: str) -> None:
+    """Raises a fault for a path that the scenario does not have."""
     try:
         varied(case, [f"{path}=1"])
     except CostModelError as error:
@@ -257,25 +256,25 @@ def _place_of_path(path: str) -> Place:
     return Place("command line", 0, 8, path, f"--over {path}", max(1, len(path)))
 
 
-def _cut_short(solution: SolveResult, texts: Sequence[str], seen: Mapping[str, Trial]) -> None:
-    """Completes the answer from the values tried so far, after a stop."""
+def _complete_after_stop(solution: SolveResult, texts: Sequence[str], seen: Mapping[str, Trial]) -> None:
+    """Completes the result from the values tried until the user stopped."""
     solution.stopped, solution.how = True, "scan"
-    solution.reaches = _scan_ranges(texts, [solution.target.reached(seen[text]) for text in texts])
+    solution.reaches = _ranges_that_reach(texts, [solution.target.reached(seen[text]) for text in texts])
     solution.tried = (texts[0], texts[-1]) if texts else solution.tried
 
 
-def _number(text: str) -> float:
+def _number_of_text(text: str) -> float:
     """The number of a value as text, such as "25 GB/s"."""
     return float(text.partition(" ")[0])
 
 
-def _around(case: LoadedScenario, path: str, now: InputValue | None) -> Span:
-    """The default range: from a fraction to a multiple of the stated value."""
+def _default_range(case: LoadedScenario, path: str, now: InputValue | None) -> Span:
+    """The default range to search: from a fraction to a multiple of the stated value."""
     match = _QUANTITY.match(now.text) if now is not None and isinstance(now.value, float) else None
     if match is None and now is not None and isinstance(now.value, float) and now.value.is_integer():
         match = _QUANTITY.match(f"{now.value:.0f}")  # of a mapping that was set as a whole
     if now is None or match is None or not now.value:
-        hint = f"give a range: --over {shlex.quote(f'{path}={_somewhere(case, path, now)}')}"
+        hint = f"give a range: --over {shlex.quote(f'{path}={_values_to_suggest(case, path, now)}')}"
         raise fail("C012", f"'{path}' has no number to start from", _place_of_path(path), hint)
     number, unit = float(match[1].replace(",", "").replace("_", "")), match[2] or ""
     whole = number.is_integer() and in_ones(unit) is not None
@@ -286,13 +285,13 @@ def _around(case: LoadedScenario, path: str, now: InputValue | None) -> Span:
     return Span(low, high, unit)
 
 
-def _somewhere(case: LoadedScenario, path: str, now: InputValue | None) -> str:
-    """Values to try for a key without a stated value: its choices, or a range in its unit."""
+def _values_to_suggest(case: LoadedScenario, path: str, now: InputValue | None) -> str:
+    """Example values for a key without a stated value: its choices, or a range in its unit."""
     choices = choices_of(type(case.scenario), path)
     if choices:
         return ",".join(choices)
     for offered in _ranges_to_try(type(case.scenario), path, now):
-        if all(_takes(case, path, offered.text(end)) for end in (offered.low, offered.high)):
+        if all(_accepts(case, path, offered.text(end)) for end in (offered.low, offered.high)):
             return f"{offered.low:g}..{offered.text(offered.high)}"
     return "A,B"
 
@@ -310,7 +309,7 @@ def _ranges_to_try(scenario: type[BaseModel], path: str, now: InputValue | None)
     return [*spans, Span(1.0, 100.0, ""), Span(1.0, 100.0, "%")]
 
 
-def _takes(case: LoadedScenario, path: str, text: str) -> bool:
+def _accepts(case: LoadedScenario, path: str, text: str) -> bool:
     """Whether --set accepts the value at the path."""
     try:
         varied(case, [f"{path}={text}"])
@@ -319,8 +318,8 @@ def _takes(case: LoadedScenario, path: str, text: str) -> bool:
     return True
 
 
-def _counted_span(searched: Span | None) -> Span | None:
-    """A span of counts such as 1..15 T in ones, so that halves of it stay whole."""
+def _span_in_ones(searched: Span | None) -> Span | None:
+    """The span of a count, such as 1..15 T, in ones, so that halves of it stay whole."""
     ones = in_ones(searched.unit) if searched is not None and not searched.step else None
     if searched is None or ones is None:
         return searched
@@ -328,15 +327,15 @@ def _counted_span(searched: Span | None) -> Span | None:
     return Span(searched.low * multiple, searched.high * multiple, word)
 
 
-def _end(searched: Span, number: float) -> str:
-    """An end of the tried range: exact for whole numbers, else with four digits."""
+def _range_end_text(searched: Span, number: float) -> str:
+    """An end of the tried range as text: exact for whole numbers, else with four digits."""
     return searched.text(number if number % 1 == 0 else float(f"{number:.4g}"))
 
 
-def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -> None:
-    """Tries samples of a range, past its ends too where it is not stated; then the edges between them."""
+def _search_range(trials: _SolveTrials, searched: Span, *, whole: bool, stated: bool) -> None:
+    """Tries samples of a range (beyond its ends too, unless the user stated it), then finds the edges between them."""
     found, at, beside = trials.found, trials.at, partial(trials.at, alone=True)
-    step = _step(trials, searched) if whole and searched.high - searched.low >= SAMPLES else None
+    step = _step_of_valid_numbers(trials, searched) if whole and searched.high - searched.low >= SAMPLES else None
     found.step = step or 1.0
     searched = searched.in_multiples(found.step)
 
@@ -352,13 +351,13 @@ def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -
     if not every:
         numbers = sorted({*numbers, *samples_between(numbers, excess, whole=whole)})
     past = end_to_pass({number: excess(number) for number in numbers}, whole=whole)
-    found.leads_past = "" if past is None else _end(searched, past)
+    found.leads_past = "" if past is None else _range_end_text(searched, past)
     texts = [searched.text(number) for number in numbers]
-    found.tried = (_end(searched, numbers[0]), _end(searched, numbers[-1]))
+    found.tried = (_range_end_text(searched, numbers[0]), _range_end_text(searched, numbers[-1]))
     reached = [found.target.reached(at(text)) for text in texts]
     changes = sum(before != after for before, after in itertools.pairwise(reached))
     if every:
-        found.reaches, found.every = _scan_ranges(texts, reached), True
+        found.reaches, found.every = _ranges_that_reach(texts, reached), True
         return
     found.how = "bisection" if changes == 1 else "scan"
 
@@ -387,10 +386,8 @@ def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -
             found.reaches.append(ReachableRange(low, high, first == 0, last == len(texts) - 1))
 
 
-def _step(trials: _Trials, searched: Span) -> float | None:
-    """The step of the whole numbers that make a plan, such as the product of the degrees that divide a sequence; None
-    where others between them do not.
-    """
+def _step_of_valid_numbers(trials: _SolveTrials, searched: Span) -> float | None:
+    """The step between whole numbers that give a valid plan, such as the product of degrees; None if there is none."""
     now = trials.found.now
     is_stated = now is not None and isinstance(now.value, float)
     valid = float(now.value) if now is not None and is_stated else 2.0 ** round(math.log2(searched.high) - 1)
@@ -406,7 +403,7 @@ def _step(trials: _Trials, searched: Span) -> float | None:
 
 
 def _is_whole(case: LoadedScenario, path: str, searched: Span) -> bool:
-    """Whether a key takes only whole numbers: a number in between is refused for that reason."""
+    """Whether a key takes only whole numbers, because a number in between is refused."""
     if in_ones(searched.unit) is None or not searched.low.is_integer() or not searched.high.is_integer():
         return False
     between = math.floor((searched.low + searched.high) / 2) + 0.5
@@ -417,7 +414,7 @@ def _is_whole(case: LoadedScenario, path: str, searched: Span) -> bool:
     return False
 
 
-def _scan_ranges(values: Sequence[str], reached: Sequence[bool]) -> list[ReachableRange]:
+def _ranges_that_reach(values: Sequence[str], reached: Sequence[bool]) -> list[ReachableRange]:
     """Ranges of neighbouring values that all reach the target."""
     stretches = []
     for flag, group in itertools.groupby(range(len(values)), key=lambda place: reached[place]):
@@ -428,8 +425,8 @@ def _scan_ranges(values: Sequence[str], reached: Sequence[bool]) -> list[Reachab
     return stretches
 
 
-def _complete(solution: SolveResult, seen: Mapping[str, Trial], wanted: str) -> None:
-    """Fills in how much was tried and, where nothing reaches the target, what comes nearest."""
+def _complete_result(solution: SolveResult, seen: Mapping[str, Trial], wanted: str) -> None:
+    """Fills in how many values were tried, and the nearest value if none reaches the target."""
     solution.evaluated = len(seen)
     at_answer = seen.get(solution.answer or "")
     solution.plan = None if at_answer is None else at_answer.kept
@@ -442,7 +439,7 @@ def _complete(solution: SolveResult, seen: Mapping[str, Trial], wanted: str) -> 
     working = {text: tried for text, tried in seen.items() if tried.works}
     known = [item for item in working.items() if not math.isnan(item[1].costs.get(column, math.nan))]
     if working and not known:
-        missing, sentence = solution.asked.missing(column), f"{column} is not known of these plans"
+        missing, sentence = solution.asked.missing_input(column), f"{column} is not known of these plans"
         option = Place("command line", 0, 7, "", f"--for {wanted}", max(1, len(wanted)))
         hint = missing or f"explain {column} states which plans have it"
         raise fail("C004", sentence, Place(solution.asked.case.file) if missing else option, hint)
@@ -452,18 +449,18 @@ def _complete(solution: SolveResult, seen: Mapping[str, Trial], wanted: str) -> 
     solution.price = None if shown is None or shown.about is None else shown.about.price
 
 
-def _explain_result(trials: _Trials) -> SolveResult:
-    """Adds whole answers at the ends of ranges, and the reasons against the first value past them, or against all."""
+def _with_full_answers(trials: _SolveTrials) -> SolveResult:
+    """Adds full answers at the ends of ranges, and the reasons against the first value past them."""
     solution, seen, values = trials.found, trials.seen, trials.values
     if solution.stopped:
         return solution
-    whole = partial(_whole_answer, solution, trials.safety)
+    whole = partial(_explained_trial, solution, trials.safety)
     full = functools.cache(partial(_full_trial, solution, trials.safety))
     solution.ends = [(full(reach.low), full(reach.high)) for reach in solution.reaches]
     if solution.reaches and not values and not solution.reaches[-1].open_high:
-        high = _number(solution.reaches[-1].high)
-        past = min((text for text in seen if _number(text) > high and not solution.target.reached(seen[text])),
-                   key=_number, default=None)  # fmt: skip
+        high = _number_of_text(solution.reaches[-1].high)
+        past = min((text for text in seen if _number_of_text(text) > high and not solution.target.reached(seen[text])),
+                   key=_number_of_text, default=None)  # fmt: skip
         solution.beyond = None if past is None else whole(past)
     if not solution.reaches:
         counts = Counter(code for trial in seen.values() for code in trial.codes or ("",))
@@ -474,16 +471,16 @@ def _explain_result(trials: _Trials) -> SolveResult:
 
 
 def _full_trial(solution: SolveResult, safety: Safety, text: str) -> Trial:
-    """The trial of a value with all of its results."""
-    return tried(solution.asked, [f"{solution.path}={text}", *safety.demand], best=solution.best)
+    """The trial of a value, with all results."""
+    return evaluate_trial(solution.asked, [f"{solution.path}={text}", *safety.demand], best=solution.best)
 
 
-def _whole_answer(solution: SolveResult, safety: Safety, text: str) -> ExplainedTrial:
-    """The full answer at one value of the key, with faults if it is invalid."""
+def _explained_trial(solution: SolveResult, safety: Safety, text: str) -> ExplainedTrial:
+    """The full answer at one value of the key; if it is invalid, the faults."""
     settings = [f"{solution.path}={text}", *safety.demand]
     try:
-        there = solution.asked.of(varied(solution.asked.case, settings))
+        there = solution.asked.for_case(varied(solution.asked.case, settings))
         answer = there.answer(best=solution.best)
-        return ExplainedTrial(text, trial_of(there, settings, answer), answer)
+        return ExplainedTrial(text, trial_of_answer(there, settings, answer), answer)
     except CostModelError as error:
         return ExplainedTrial(text, Trial(tuple(settings), error.faults[0]), None)

@@ -1,11 +1,11 @@
-"""A scenario at every combination of values of a few leaves."""
+"""Evaluates a scenario at every combination of values of some keys."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from costmodel.explore.purchase.smallest_size import tried
+from costmodel.explore.purchase.smallest_size import evaluate_trial
 from costmodel.explore.search.rank import UNWATCHED, Watcher, shown_results
 from costmodel.explore.search.value_ranges import MISTYPED, Axis, combinations, count_combinations, fail_without_answers
 from costmodel.explore.workload_interface import Trial, Workload
@@ -15,8 +15,8 @@ MOST_POINTS = 100_000
 
 
 @record
-class Swept:
-    """All combinations in the order of the axes, the last changing fastest; of a stopped sweep, the first of them."""
+class SweepResult:
+    """The trials of all combinations, the last key changing fastest; if stopped, the first of them."""
 
     asked: Workload
     axes: tuple[Axis, ...]
@@ -31,7 +31,7 @@ class Swept:
 
     @property
     def is_answered(self) -> bool:
-        """Whether a combination works, and each value is one that its key takes."""
+        """Whether a combination works, and every value is allowed for its key."""
         mistyped = any(point.fault is not None and point.fault.code in MISTYPED for point in self.points)
         return not mistyped and any(point.works for point in self.points)
 
@@ -49,17 +49,17 @@ def sweep(
     best: bool = False,
     alone: bool = False,
     pace: Watcher = UNWATCHED,
-) -> Swept:
-    """Evaluates the scenario at every combination; a fault only where none of them has an answer.
+) -> SweepResult:
+    """Evaluates the scenario at every combination; raises a fault only if none has an answer.
 
     best: with the best plan of each. alone: whether flags are given without a scenario
     """
-    total, shown = count_combinations(axes, MOST_POINTS), shown_results(workload.columns, show, workload.shown)
+    total, shown = count_combinations(axes, MOST_POINTS), shown_results(workload.columns, show, workload.shown_results)
     paths = [axis.path for axis in axes]
     best = workload.by_search(paths, best=best, alone=alone)
     points = tuple(
-        tried(workload, settings, best=best, paths=paths) for settings in pace.taken(combinations(axes), total)
+        evaluate_trial(workload, settings, best=best, paths=paths) for settings in pace.taken(combinations(axes), total)
     )
     if len(points) == total:
         fail_without_answers(axes, [found.fault for found in points])
-    return Swept(workload, tuple(axes), shown, points, best)
+    return SweepResult(workload, tuple(axes), shown, points, best)

@@ -110,8 +110,8 @@ _IGNORED_CHANGE = 0.002  # share of the time below which a change of one of its 
 def neighbours_document(view: PlanView, found: Sequence[Neighbour]) -> AnswerDocument:
     """The table of the scenario's plan and its neighbours, grouped by the choice that is changed."""
     asked = workload_of(view.case)
-    words, costs, time = words_of(view.case.kind), view.answer.costs, asked.usual
-    shown = [name for name in dict.fromkeys((time, *asked.watched)) if math.isfinite(costs[name])]
+    words, costs, time = words_of(view.case.kind), view.answer.costs, asked.usual_result
+    shown = [name for name in dict.fromkeys((time, *asked.watched_results)) if math.isfinite(costs[name])]
     heads = {name: head for head, name in words.compared.heads}
     columns = [Column("instead", "k")]
     for name, head in zip(shown, result_heads(asked, shown), strict=True):
@@ -143,7 +143,7 @@ def _short_table(asked: Workload, own: Mapping[str, float], found: Sequence[Neig
         tried = [each for each in found if each.asked == question]
         sure = [each for each in tried if each.trial.works and not _risk_words(asked, own, each)]
         works = sure or [each for each in tried if each.trial.works]
-        best = min(works, key=lambda each: each.trial.costs[asked.usual]) if works else tried[0]
+        best = min(works, key=lambda each: each.trial.costs[asked.usual_result]) if works else tried[0]
         figures = [""] * (len(shown) + 1) if best.trial.refused else _cells(asked, own, best.trial.costs, shown)
         risk = "" if best.trial.refused else _risk_words(asked, own, best)
         rows.append([question, best.words, *figures, f"✗ {best.trial.codes[0]}" if best.trial.codes else risk])
@@ -162,7 +162,7 @@ def _cells(asked: Workload, own: Mapping[str, float], costs: Mapping[str, float]
     for name in shown:
         value = costs.get(name, math.nan)
         cells.append(Value(words.result(name, value), value, machine_name(name)) if math.isfinite(value) else "—")
-        if name == asked.usual:
+        if name == asked.usual_result:
             change = "" if costs is own else f"{(value / own[name] - 1) * 100:+.1f} %".replace("-", "−")
             cells.append(change)
     return cells
@@ -185,7 +185,7 @@ def _largest_change(asked: Workload, own: Mapping[str, float], each: Neighbour) 
     apart = {name: costs[name] - own[name] for name in words_of(asked.case.kind).terms if name in costs}
     apart = {name: by for name, by in apart.items() if math.isfinite(by)}
     name = max(apart, key=lambda term: abs(apart[term]), default="")
-    return (name, apart[name]) if name and abs(apart[name]) > _IGNORED_CHANGE * own[asked.usual] else ("", 0.0)
+    return (name, apart[name]) if name and abs(apart[name]) > _IGNORED_CHANGE * own[asked.usual_result] else ("", 0.0)
 
 
 def _closing_lines(view: PlanView, asked: Workload, found: Sequence[Neighbour]) -> list[Line]:
@@ -193,7 +193,7 @@ def _closing_lines(view: PlanView, asked: Workload, found: Sequence[Neighbour]) 
 
     The command sets every key of the plan that a search chose; keys that it left out would take other defaults.
     """
-    own, name = view.answer.costs[asked.usual], asked.usual
+    own, name = view.answer.costs[asked.usual_result], asked.usual_result
     works = [each for each in found if each.trial.works and own > SAME_AS_BEST * each.trial.costs[name]]
     sure = [each for each in works if not _risk_words(asked, view.answer.costs, each)]
     if not works:
@@ -219,7 +219,7 @@ def _risk_words(asked: Workload, own: Mapping[str, float], each: Neighbour) -> s
     """The chance that a neighbour works, in words; empty if it is as high as searches prefer, or as this plan's."""
     chance = each.trial.costs.get(asked.chance, math.nan)
     least = min(SAFE, own.get(asked.chance, 1.0))
-    return f"{chance_words(chance)} {asked.aim}" if each.trial.works and chance < least else ""
+    return f"{chance_words(chance)} {asked.chance_event}" if each.trial.works and chance < least else ""
 
 
 def neighbours_json(view: PlanView, found: Sequence[Neighbour]) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def _neighbour_fields(asked: Workload, own: Mapping[str, float], each: Neighbour
         return base
     results = {
         machine_name(name): finite(trial.costs.get(name, math.nan))
-        for name in dict.fromkeys((asked.usual, *asked.watched))
+        for name in dict.fromkeys((asked.usual_result, *asked.watched_results))
     }
     name, by = _largest_change(asked, own, each)
     return {**base, **results, "moves": name or None, "by_s": by}

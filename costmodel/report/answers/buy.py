@@ -14,7 +14,7 @@ from costmodel.estimate.serving.predict_serving import OVERLOAD
 from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
-from costmodel.explore.purchase.buy import Bought, Purchase, Rent
+from costmodel.explore.purchase.buy import Purchase, PurchaseComparison, Rent
 from costmodel.explore.purchase.buy_day import Day
 from costmodel.explore.purchase.offers import ON_DEMAND, HostedOffer, source_url
 from costmodel.explore.workload_interface import SmallestPlan, Trial
@@ -104,7 +104,7 @@ _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
 def buy_document(
-    found: Bought, top: int | None, *, plot: bool = False, day: Day | None = None, again: str = ""
+    found: PurchaseComparison, top: int | None, *, plot: bool = False, day: Day | None = None, again: str = ""
 ) -> AnswerDocument:
     """A table with a row for each machine: its smallest plan that meets every limit, the cost, and the chance.
 
@@ -152,13 +152,13 @@ def buy_document(
     )
 
 
-def _speed_sentence(found: Bought) -> Sentence:
+def _speed_sentence(found: PurchaseComparison) -> Sentence:
     """The speed that a user or the job gets from the answer, as a sentence with figures; empty without an answer."""
     trial = None if found.best is None else found.best.trial
     return [] if trial is None else words_of(found.asked.case.kind).speed(found.asked.case, trial.costs)
 
 
-def _sentence_of(found: Bought, choice: Decision) -> Sentence:
+def _sentence_of(found: PurchaseComparison, choice: Decision) -> Sentence:
     """A choice as one sentence that starts with the change in cost."""
     event = "does not fit" if only_memory_is_limited(found) else "a limit is missed"
     missed: list[Cell] = [f", {event} in ", choice.missed, " cases"] if choice.missed else []
@@ -177,7 +177,7 @@ def _with_flags(again: str, flags: Sequence[str]) -> str:
     return shlex.join([*(word for place, word in enumerate(words) if place not in dropped), *flags])
 
 
-def _remarks_on_others(found: Bought, trials: Sequence[Trial], own: Sequence[Trial]) -> list[Section]:
+def _remarks_on_others(found: PurchaseComparison, trials: Sequence[Trial], own: Sequence[Trial]) -> list[Section]:
     """A section of the page with remarks on machines that are not the answer; empty without remarks."""
     counts, known = trial_remark_counts(trials, _NO_EFFECT), remark_codes(own, _NO_EFFECT)
     codes = [code for code in remark_codes(trials, _NO_EFFECT) if code not in known]
@@ -187,14 +187,14 @@ def _remarks_on_others(found: Bought, trials: Sequence[Trial], own: Sequence[Tri
     return [Section("others", "Remarks on other machines", points=points, face="page")] if points else []
 
 
-def _job_subject(found: Bought) -> str:
+def _job_subject(found: PurchaseComparison) -> str:
     """The job in words: its model, or the budget from which the model's size follows."""
     if model_follows_from_budget(found):
         return f"a model that {rounded_dollars(found.budget)} train best"
     return subject_words(found.asked.facts, VARIED)
 
 
-def _closing_lines(found: Bought, day: Day | None, again: str) -> list[Line]:
+def _closing_lines(found: PurchaseComparison, day: Day | None, again: str) -> list[Line]:
     """The last lines in a terminal: the answer, the choices to decide, and the next commands."""
     asked, best = found.asked, found.best
     full, brief = (" ".join(map(plain, answer_sentences(found, short=short))) for short in (False, True))
@@ -229,7 +229,7 @@ def _closing_lines(found: Bought, day: Day | None, again: str) -> list[Line]:
     )
 
 
-def plan_command(found: Bought) -> str:
+def plan_command(found: PurchaseComparison) -> str:
     """The command that estimates the plan of the answer; empty without one."""
     trial = None if found.best is None else found.best.trial
     settings = {} if trial is None else trial_settings(trial, searched=False)
@@ -250,7 +250,7 @@ def _price_option(price: AcceleratorPrice) -> str:
     return f"{price.each * 3600:.6g}USD/GPU/h"
 
 
-def _limits_words(found: Bought) -> str:
+def _limits_words(found: PurchaseComparison) -> str:
     """The limits that a plan must meet, in words, with the chance that is required."""
     say, limits = words_of(found.asked.case.kind).result, stated_limits(found.asked.case.scenario.limits)
     stated = [
@@ -259,10 +259,10 @@ def _limits_words(found: Bought) -> str:
         if limit.column != found.asked.chance
     ]
     sure = f"with a chance of {percent(found.safe, 2)}" if found.safe else "by expected figures"
-    return f"{' · '.join(stated) or found.asked.aim} {sure}"
+    return f"{' · '.join(stated) or found.asked.chance_event} {sure}"
 
 
-def _machines_section(found: Bought, top: int | None, *, plot: bool) -> Section:
+def _machines_section(found: PurchaseComparison, top: int | None, *, plot: bool) -> Section:
     """The section with the table of machines and the plot of their trade-off."""
     words, priced = words_of(found.asked.case.kind), _is_priced(found)
     columns, rows = _columns_and_rows(found)
@@ -291,7 +291,7 @@ def _machines_section(found: Bought, top: int | None, *, plot: bool) -> Section:
 TableRows = list[tuple[float, list[Cell], dict[str, str]]]  # of the table: what they are sorted by, cells, settings
 
 
-def _short_table(found: Bought, columns: Sequence[Column], rows: TableRows) -> Table:
+def _short_table(found: PurchaseComparison, columns: Sequence[Column], rows: TableRows) -> Table:
     """A table of the answer, the next best machine and the cheapest API, with few columns."""
     hosted = found.api
     shown = [row for row in (found.best, found.next_best) if row is not None]
@@ -311,15 +311,15 @@ def _unmarked_text(cell: Cell) -> str:
     return plain([cell]).removesuffix(" *")
 
 
-def _is_priced(found: Bought) -> bool:
+def _is_priced(found: PurchaseComparison) -> bool:
     """Whether the price of any machine on which a plan works is known."""
     return any(row.price is not None and row.price.known for row in found.working)
 
 
-def _shown_results(found: Bought) -> list[str]:
+def _shown_results(found: PurchaseComparison) -> list[str]:
     """The names of the results that the table shows; the time is followed by the upper end of its band."""
     shown = list(words_of(found.asked.case.kind).bought)
-    of_time = next((name for name in ("run_time", found.asked.usual) if _is_known_anywhere(found, name)), "")
+    of_time = next((name for name in ("run_time", found.asked.usual_result) if _is_known_anywhere(found, name)), "")
     if of_time and of_time not in shown:
         shown.insert(0, of_time)
     if of_time:
@@ -327,12 +327,12 @@ def _shown_results(found: Bought) -> list[str]:
     return [name for name in shown if _is_known_anywhere(found, name)]
 
 
-def _is_known_anywhere(found: Bought, name: str) -> bool:
+def _is_known_anywhere(found: PurchaseComparison, name: str) -> bool:
     """Whether any machine on which a plan works has a finite value of a result."""
     return any(_is_known(row, name) for row in found.working)
 
 
-def _columns_and_rows(found: Bought) -> tuple[list[Column], TableRows]:
+def _columns_and_rows(found: PurchaseComparison) -> tuple[list[Column], TableRows]:
     """The columns of the table of machines, and a row for each machine."""
     asked, shown, priced = found.asked, _shown_results(found), _is_priced(found)
     apart = any(rent.in_use < rent.whole for rent in map(found.rent, found.working))
@@ -370,7 +370,7 @@ def _columns_and_rows(found: Bought) -> tuple[list[Column], TableRows]:
     return columns, rows
 
 
-def _result_column(found: Bought, name: str) -> Column:
+def _result_column(found: PurchaseComparison, name: str) -> Column:
     """The column of a result of the plans."""
     of = name.removesuffix("_high")
     head = _HEADS.get(of, of.replace("_", " "))
@@ -381,7 +381,7 @@ def _result_column(found: Bought, name: str) -> Column:
 
 
 def _plan_cells(
-    found: Bought, row: Purchase, shown: Sequence[str], *, apart: bool, bought: bool, priced: bool
+    found: PurchaseComparison, row: Purchase, shown: Sequence[str], *, apart: bool, bought: bool, priced: bool
 ) -> list[Cell]:
     """Table cells with the plan, chance, costs and results of a machine on which a plan works."""
     safe, name = row.plans.safe, row.machine.name
@@ -401,7 +401,7 @@ def _plan_cells(
     return [*cells, _run_count_words(row), safe.binds, "", *([_price_source_cell(row)] if priced else [])]
 
 
-def _machine_columns(found: Bought, *, offers: bool) -> list[Column]:
+def _machine_columns(found: PurchaseComparison, *, offers: bool) -> list[Column]:
     """Columns for the GPU and the node, and for the offer if machines are sold in several ways."""
     answer = "◀ the answer" if found.best is not None and len(found.rows) > 1 else ""
     short = sorted({_term_words(row) for row in found.working if not row.terms_fit})
@@ -450,7 +450,7 @@ def _hourly_price_cell(price: AcceleratorPrice | None, machine: str) -> Cell:
     return linked(Value(words, price.each * 3600, "price_usd_per_hour"), f"price of {machine}")
 
 
-def _hosted_row(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
+def _hosted_row(found: PurchaseComparison, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
     """The table row of a hosted API: its cost and its prices per million tokens, in the columns for machines."""
     cost = found.hosted_cost(offer)
     figures: dict[str, Cell] = {
@@ -545,7 +545,7 @@ def _run_count_words(row: Purchase) -> Cell:
     return number_of(row.runs, "run") if row.runs else "none"
 
 
-def rejection_words(found: Bought, row: Purchase) -> str:
+def rejection_words(found: PurchaseComparison, row: Purchase) -> str:
     """The reason why no plan on a machine is an answer, as a short sentence."""
     plans = row.plans
     if plans.expected is not None:
@@ -560,7 +560,7 @@ def rejection_words(found: Bought, row: Purchase) -> str:
     return f"✗ {', '.join(titles)}{power}"
 
 
-def _missed_limits_words(found: Bought, row: Purchase) -> str:
+def _missed_limits_words(found: PurchaseComparison, row: Purchase) -> str:
     """The limits that the nearest plan misses, each with its value and bound."""
     words, parts = words_of(found.asked.case.kind), list[str]()
     for missed in row.plans.missed:
@@ -574,7 +574,7 @@ def _missed_limits_words(found: Bought, row: Purchase) -> str:
     return f"{' and '.join(parts)}{_site_power_words(found, row) if late else ''}"
 
 
-def _site_power_words(found: Bought, row: Purchase) -> str:
+def _site_power_words(found: PurchaseComparison, row: Purchase) -> str:
     """How many nodes the power of the site supplies, in words; empty without a limit on power."""
     if math.isinf(found.power):
         return ""
@@ -585,7 +585,7 @@ def _site_power_words(found: Bought, row: Purchase) -> str:
 _MISSED = {"run_cost": ("rent", "budget"), "run_time": ("a time of", "deadline")}
 
 
-def _optimal_model(found: Bought) -> list[str]:
+def _optimal_model(found: PurchaseComparison) -> list[str]:
     """Lines on the size of model that the budget trains to the lowest loss, and on how far to trust that."""
     if found.optimal is None or found.best is None:
         return []
@@ -607,7 +607,7 @@ _CAUTION = (
 )
 
 
-def _headlines(found: Bought) -> list[Headline]:
+def _headlines(found: PurchaseComparison) -> list[Headline]:
     """Figures at the head of the page, the rent first."""
     best = found.best
     if best is None or best.plans.safe is None:

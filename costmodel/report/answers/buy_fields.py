@@ -8,7 +8,7 @@ from typing import Any
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.run.economics import cost_difference
-from costmodel.explore.purchase.buy import Bought, Choice, Purchase
+from costmodel.explore.purchase.buy import Choice, Purchase, PurchaseComparison
 from costmodel.explore.purchase.buy_day import Day
 from costmodel.report.answers.buy import VARIED, hosted_source, plan_command, rejection_words
 from costmodel.report.data_formats.answer_fields import finite, remark_fields
@@ -17,7 +17,7 @@ from costmodel.report.terminal.layout import schema_head
 from costmodel.report.workload_words import subject_fields, words_of
 
 
-def buy_json(found: Bought, day: Day | None = None) -> dict[str, Any]:
+def buy_json(found: PurchaseComparison, day: Day | None = None) -> dict[str, Any]:
     """All machines as plain values; a machine on which no plan meets every limit has no result."""
     return {
         **schema_head("costmodel/buy/v1"),
@@ -46,7 +46,7 @@ def buy_json(found: Bought, day: Day | None = None) -> dict[str, Any]:
     }
 
 
-def _choice_fields(found: Bought, choice: Choice) -> dict[str, Any]:
+def _choice_fields(found: PurchaseComparison, choice: Choice) -> dict[str, Any]:
     """A choice as plain values, with its cost and the difference to the answer's cost in USD."""
     row, rent = choice.row, found.rent(choice.row)
     ours = rent if found.best is None else found.rent(found.best)
@@ -82,7 +82,7 @@ def _day_fields(day: Day) -> dict[str, Any]:
     }
 
 
-def machine_fields(found: Bought, row: Purchase) -> dict[str, Any]:
+def machine_fields(found: PurchaseComparison, row: Purchase) -> dict[str, Any]:
     """A machine as plain values: its GPUs, chance, rents in USD, results and plan."""
     plans, rent, trial = row.plans, found.rent(row), row.trial if row.works else None
     names: Iterable[str] = words_of(found.asked.case.kind).bought

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from costmodel.explore.purchase.buy import Bought, Purchase
-from costmodel.explore.purchase.buy_choices import MachineCurve, PublishedRun, curves, published_runs
+from costmodel.explore.purchase.buy import Purchase, PurchaseComparison
+from costmodel.explore.purchase.buy_choices import MachineCurve, PublishedRun, machine_curves, published_runs
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import significant
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 class TradeOff:
     """The trade-off between machines: curves of the cheapest, a point for each machine, and published runs."""
 
-    found: Bought
+    found: PurchaseComparison
     names: tuple[str, str]
     curves: Sequence[MachineCurve]
     published: Sequence[PublishedRun]
 
     @classmethod
-    def of(cls, purchases: Bought) -> TradeOff:
+    def of(cls, purchases: PurchaseComparison) -> TradeOff:
         """Computes the trade-off of a purchase."""
         names = words_of(purchases.asked.case.kind).traded
-        return cls(purchases, names, curves(purchases, names, len(_ROLES)), published_runs(purchases))
+        return cls(purchases, names, machine_curves(purchases, names, len(_ROLES)), published_runs(purchases))
 
     @property
     def points(self) -> list[tuple[Purchase, float, float]]:

@@ -19,7 +19,7 @@ from costmodel.estimate.machine.price import AcceleratorPrice
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
-from costmodel.explore.purchase.buy import MISS, Bought, Choice, Purchase, Rent, money_of
+from costmodel.explore.purchase.buy import MISS, Choice, Purchase, PurchaseComparison, Rent, money_figures
 from costmodel.explore.purchase.buy_day import Day
 from costmodel.explore.purchase.offers import HostedOffer, Machine
 from costmodel.explore.purchase.smallest_size import CHANCE
@@ -183,29 +183,29 @@ def terms_words(machine: Machine) -> str:
     return how.get(machine.sold, machine.sold)
 
 
-def job_words(found: Bought) -> str:
+def job_words(found: PurchaseComparison) -> str:
     """The period that a cost is for: the whole job, or a month if the job has no end."""
     endless = all(math.isinf(row.time) for row in found.working)
     return MONTHLY if endless else words_of(found.asked.case.kind).job
 
 
-def cost_period(found: Bought) -> str:
+def cost_period(found: PurchaseComparison) -> str:
     """The words after an amount: `a month` for a service, else `for this job`."""
     return "a month" if job_words(found) == MONTHLY else "for this job"
 
 
-def only_memory_is_limited(found: Bought) -> bool:
+def only_memory_is_limited(found: PurchaseComparison) -> bool:
     """Whether memory is the only limit, so that the chance is the chance to fit."""
     limits = {limit.column for limit in stated_limits(found.asked.case.scenario.limits)}
     return found.asked.request_tokens is None and not limits - {found.asked.chance}
 
 
-def event_words(found: Bought) -> str:
+def event_words(found: PurchaseComparison) -> str:
     """What the chance refers to, as a verb: to fit in memory, or to meet every limit."""
     return "fit in memory" if only_memory_is_limited(found) else "meet every limit"
 
 
-def offers_sentence(found: Bought, *, short: bool = False) -> Sentence:
+def offers_sentence(found: PurchaseComparison, *, short: bool = False) -> Sentence:
     """A sentence on how many offers were compared, how many were rejected and why, and the rule of choice."""
     best, works, of_sizes = found.best, len(found.working), found.asked.request_tokens is None
     layouts = sum({row.machine.settings: row.plans.count for row in found.rows}.values())
@@ -225,7 +225,7 @@ def offers_sentence(found: Bought, *, short: bool = False) -> Sentence:
     return [*words, f"{rule}."]
 
 
-def _rejection_in_brief(found: Bought, row: Purchase) -> str:
+def _rejection_in_brief(found: PurchaseComparison, row: Purchase) -> str:
     """The reason why no plan on a machine is an answer, in a few words."""
     plans, reasons = row.plans, found.asked.reasons
     if plans.expected is not None:
@@ -245,7 +245,7 @@ def limit_words(column: str) -> str:
     return _LIMITS.get(column, column)
 
 
-def cost_range_sentence(found: Bought, *, short: bool = False) -> Sentence:
+def cost_range_sentence(found: PurchaseComparison, *, short: bool = False) -> Sentence:
     """A sentence on the range of the cost, from prediction errors and from prices; empty if neither is known."""
     best, dear = found.best, found.dearest
     if best is None or not math.isfinite(found.billed):
@@ -270,7 +270,7 @@ def cost_range_sentence(found: Bought, *, short: bool = False) -> Sentence:
     return ["How sure the money is: ", *money, "."]
 
 
-def _cost_range_by_size(found: Bought, best: Purchase, *, short: bool) -> list[Cell]:
+def _cost_range_by_size(found: PurchaseComparison, best: Purchase, *, short: bool) -> list[Cell]:
     """The range of costs over fleet sizes, each with its chance: average prediction, the answer, and a surer size."""
     name, expected = best.machine.name, best.plans.expected
     surer = next((choice for choice in found.choices if choice.key == "surer"), None)
@@ -300,7 +300,7 @@ def _cost_range_by_size(found: Bought, best: Purchase, *, short: bool) -> list[C
     return [*money, f" {cost_period(found)}, as {off}: ", *words[1:], *more]
 
 
-def caveats(found: Bought) -> Sentence:
+def caveats(found: PurchaseComparison) -> Sentence:
     """A sentence on what the chance, the ranges and the cost do not include."""
     of = "the job fits" if only_memory_is_limited(found) else "the real speed keeps every limit"
     steady = found.asked.request_tokens is not None and found.traffic == 1
@@ -334,7 +334,7 @@ def machine_words(row: Purchase) -> str:
 # The answer: how much, how sure, on which terms, how fast; what else was looked at.
 
 
-def answer_sentences(found: Bought, *, short: bool = False) -> list[Sentence]:
+def answer_sentences(found: PurchaseComparison, *, short: bool = False) -> list[Sentence]:
     """Sentences on the best machine: its cost, how sure that is, the terms of the offer, and the speed.
 
     short: without ranges of the speed and the source of the price
@@ -360,7 +360,7 @@ def answer_sentences(found: Bought, *, short: bool = False) -> list[Sentence]:
     return [each for each in (*made, _size_reason_sentence(found), _unspent_budget_sentence(found, best)) if each]
 
 
-def _sufficient_budget(found: Bought) -> list[Sentence]:
+def _sufficient_budget(found: PurchaseComparison) -> list[Sentence]:
     """A sentence with the budget that would suffice, if all machines cost more than the budget."""
     if found.least_missed is None:
         return []
@@ -372,7 +372,7 @@ def _sufficient_budget(found: Bought) -> list[Sentence]:
     return [[f"A budget of {enough} {rounded_dollars(missed.value)}, {rounded_dollars(missed.likely)} at P90."]]
 
 
-def alternative_sentences(found: Bought) -> list[Sentence]:
+def alternative_sentences(found: PurchaseComparison) -> list[Sentence]:
     """Sentences on the next best machine and the cheapest API, and on what costs and chances do not include."""
     best, further = found.best, found.next_best
     if best is None:
@@ -383,7 +383,7 @@ def alternative_sentences(found: Bought) -> list[Sentence]:
     return [*made, caveats(found)]
 
 
-def _cost_sentence(found: Bought, best: Purchase) -> Sentence:
+def _cost_sentence(found: PurchaseComparison, best: Purchase) -> Sentence:
     """A sentence on the number of GPUs, the cost, the time and the chance, from the average to the safe size."""
     assert best.plans.safe is not None
     name, rent, smaller, expected = best.machine.name, found.rent(best), found.smaller, best.plans.expected
@@ -433,7 +433,7 @@ def _offer_sentence(row: Purchase, *, short: bool) -> Sentence:
     return [f"Rent {from_seller(row)}{sold}, at ", each, where]
 
 
-def _next_best_sentence(found: Bought, best: Purchase, row: Purchase) -> Sentence:
+def _next_best_sentence(found: PurchaseComparison, best: Purchase, row: Purchase) -> Sentence:
     """A sentence on the next best machine and how much more it costs."""
     rent, name = found.rent(row), row.machine.name
     other = " on another GPU" if row.machine.accelerator != best.machine.accelerator else ""
@@ -461,7 +461,7 @@ def _next_best_sentence(found: Bought, best: Purchase, row: Purchase) -> Sentenc
     return [*words, "."]
 
 
-def _api_sentence(found: Bought, best: Purchase, hosted: HostedOffer) -> Sentence:
+def _api_sentence(found: PurchaseComparison, best: Purchase, hosted: HostedOffer) -> Sentence:
     """A sentence on the cost of the cheapest API, and the request rate below which it is cheaper than GPUs."""
     assert best.trial is not None
     own, cost, name = found.rent(best), found.hosted_cost(hosted), hosted.name
@@ -480,7 +480,7 @@ def _api_sentence(found: Bought, best: Purchase, hosted: HostedOffer) -> Sentenc
     return [*words, f". {latency_caveat(found)}" if latency_caveat(found) else "."]
 
 
-def latency_caveat(found: Bought) -> str:
+def latency_caveat(found: PurchaseComparison) -> str:
     """A sentence that the price of an API promises no latency; empty if no limit is on a time."""
     asked = [limit for limit in stated_limits(found.asked.case.scenario.limits) if limit.column.startswith(_TIMES)]
     return "Its latency is not promised by this price, and its document publishes none." if asked else ""
@@ -489,7 +489,7 @@ def latency_caveat(found: Bought) -> str:
 _TIMES = ("ttft", "tpot", "latency")
 
 
-def _unspent_budget_sentence(found: Bought, best: Purchase) -> Sentence:
+def _unspent_budget_sentence(found: PurchaseComparison, best: Purchase) -> Sentence:
     """A sentence on why part of the budget is not spent; empty if little is left."""
     high = math.nan if best.trial is None else best.trial.costs.get("run_cost_high", math.nan)
     left = found.budget - found.rent(best).in_use
@@ -509,7 +509,7 @@ def _unspent_budget_sentence(found: Bought, best: Purchase) -> Sentence:
     return [spare, " of ", sourced(money_cell(found.budget, "budget_usd"), "--budget"), " is left: ", *why, "."]
 
 
-def _size_reason_sentence(found: Bought) -> Sentence:
+def _size_reason_sentence(found: PurchaseComparison) -> Sentence:
     """A sentence on what decided the number of nodes; empty if a limit did."""
     best, most = found.best, found.nodes_at_most
     if best is None:
@@ -536,12 +536,12 @@ def _smaller_size_sentence(best: Purchase, less: MissedLimit) -> Sentence:
     return ["The next smaller number of GPUs with a plan, ", gpus, takes]
 
 
-def model_follows_from_budget(found: Bought) -> bool:
+def model_follows_from_budget(found: PurchaseComparison) -> bool:
     """Whether the model is the one that the budget trains best."""
     return any(item.path == "model" for item in found.asked.case.asked.assumed)
 
 
-def _model_sentence(found: Bought) -> Sentence:
+def _model_sentence(found: PurchaseComparison) -> Sentence:
     """A sentence on the model that the budget trains to the lowest loss; empty if the user names a model."""
     case = found.asked.case
     if not model_follows_from_budget(found):
@@ -555,7 +555,7 @@ def _model_sentence(found: Bought) -> Sentence:
     return [within, cells[0], " parameters on ", cells[1], " tokens."]
 
 
-def _deadline_words(found: Bought) -> str:
+def _deadline_words(found: PurchaseComparison) -> str:
     """The limit on the time of the job, as text."""
     limits = stated_limits(found.asked.case.scenario.limits)
     return show_time(next(limit.value for limit in limits if limit.column == "run_time"))
@@ -589,7 +589,7 @@ class Decision:
     deal: bool = False
 
 
-def decisions(found: Bought) -> list[Decision]:
+def decisions(found: PurchaseComparison) -> list[Decision]:
     """All choices in words, the last ones without a known change in cost."""
     made = [_decision_on(found, choice) for choice in found.choices]
     batch = [item for item in found.asked.case.asked.assumed if item.path == "workload.global_batch"]
@@ -600,7 +600,7 @@ def decisions(found: Bought) -> list[Decision]:
     return made
 
 
-def _decision_on(found: Bought, choice: Choice) -> Decision:
+def _decision_on(found: PurchaseComparison, choice: Choice) -> Decision:
     """One choice in words, with its change in cost, its chance to miss a limit, and its risk."""
     rent, row = found.rent(choice.row), choice.row
     difference = difference_cell(found.dearer(row), f"difference of {choice.name}")
@@ -648,7 +648,7 @@ _MEANINGS = {
 }
 
 
-def missed_sentence(found: Bought) -> str:
+def missed_sentence(found: PurchaseComparison) -> str:
     """A sentence on the chance that the answer misses a limit, and on what that means for users."""
     best, say = found.best, words_of(found.asked.case.kind).result
     if best is None or best.plans.safe is None:
@@ -659,7 +659,7 @@ def missed_sentence(found: Bought) -> str:
     return f"{lead}{': ' if means else ''}{', or '.join(means)}." if not only_memory_is_limited(found) else ""
 
 
-def _choice_words(found: Bought, choice: Choice) -> Iterator[Cell]:
+def _choice_words(found: PurchaseComparison, choice: Choice) -> Iterator[Cell]:
     """The cells that name a choice, such as `12 GPUs, surer`."""
     row, name = choice.row, choice.name
     gpus = gpus_cell(row, name)
@@ -675,7 +675,7 @@ def _choice_words(found: Bought, choice: Choice) -> Iterator[Cell]:
         yield from _offer_words(found, row)
 
 
-def _offer_words(found: Bought, row: Purchase) -> Iterator[Cell]:
+def _offer_words(found: PurchaseComparison, row: Purchase) -> Iterator[Cell]:
     """The cells that name an offer on other terms."""
     best, name = found.best, row.machine.name
     alike = best is not None and (row.machine.accelerator, row.gpus) == (best.machine.accelerator, best.gpus)
@@ -691,7 +691,7 @@ def _offer_words(found: Bought, row: Purchase) -> Iterator[Cell]:
         yield f"{sold}{'' if same else f' (node {row.machine.node})'}"
 
 
-def _choice_details(found: Bought, choice: Choice) -> Iterator[Cell]:
+def _choice_details(found: PurchaseComparison, choice: Choice) -> Iterator[Cell]:
     """Further cells about a choice: date of the price, expected times, write-off and payback of a purchase."""
     row, best, name = choice.row, found.best, choice.name
     if choice.key == "offer" and row.machine.sold == "spot":
@@ -708,7 +708,7 @@ def _choice_details(found: Bought, choice: Choice) -> Iterator[Cell]:
         yield from (". Without a limit ", expected, " is expected of each token, in 1 of 10 cases over ", late)
     elif bought_words(row):
         if best is not None and job_words(found) == MONTHLY and found.rent(best).billed > 0:
-            money, months = money_of(row, row.paid_time), found.payback(row)
+            money, months = money_figures(row, row.paid_time), found.payback(row)
             for lead, part in ((": ", "write-off"), (" + ", "unused"), (" + ", "power")):
                 word = "idle" if part == "unused" else part
                 yield from (

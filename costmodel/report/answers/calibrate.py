@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from costmodel.evidence.calibrate.fit_from_kernels import Calibrated, Fit
     from costmodel.evidence.calibrate.fit_from_runs import Decision, Posterior, Refined
     from costmodel.evidence.calibrate.regression import Error
-    from costmodel.explore.import_export.import_log_folder import FollowedFolder
+    from costmodel.explore.import_export.import_log_folder import FittedFolder
 
 
 _FITS = ("fit", "points", "in sample", "held out", "in use", "bias", "")
@@ -245,7 +245,7 @@ def _fit_names(decision: Decision) -> dict[str, str]:
 # ── a folder of logs ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def log_folder_document(folder_fits: FollowedFolder, written: Sequence[Path]) -> AnswerDocument:
+def log_folder_document(folder_fits: FittedFolder, written: Sequence[Path]) -> AnswerDocument:
     """The calibration from a folder of logs: what was read, every fit with its errors, and changed documents."""
     parts = [runs_document(folder_fits.training, ())] if folder_fits.training is not None else []
     parts += [benchmarks_document(fit, ()) for fit in folder_fits.engines]
@@ -273,7 +273,7 @@ def log_folder_document(folder_fits: FollowedFolder, written: Sequence[Path]) ->
     return AnswerDocument(None, f"Measured runs of {folder_fits.read.folder}", [], conclusion, "plain", sections)
 
 
-def _read_files_section(folder_fits: FollowedFolder) -> Section:
+def _read_files_section(folder_fits: FittedFolder) -> Section:
     """A section on the runs of each night in a folder, and on files that could not be read."""
     read = folder_fits.read
     rows = [(night, f"{sum(len(table.rows) for table in tables)}") for night, tables in read.nights.items()]
@@ -289,7 +289,7 @@ def _read_files_section(folder_fits: FollowedFolder) -> Section:
     )
 
 
-def patch_of(folder_fits: FollowedFolder) -> str:
+def patch_of(folder_fits: FittedFolder) -> str:
     """The changes of documents as a unified diff."""
     texts = (
         difflib.unified_diff(before.splitlines(), text.splitlines(), f"a/{path}", f"b/{path}", lineterm="", n=1)
@@ -298,7 +298,7 @@ def patch_of(folder_fits: FollowedFolder) -> str:
     return "".join(f"{line}\n" for lines in texts for line in lines)
 
 
-def log_folder_json(folder_fits: FollowedFolder, written: Iterable[Path]) -> dict[str, Any]:
+def log_folder_json(folder_fits: FittedFolder, written: Iterable[Path]) -> dict[str, Any]:
     """The calibration from a folder of logs as plain values; parts: each fit, as `calibrate` of its tables gives it."""
     parts = [runs_json(folder_fits.training, ())] if folder_fits.training is not None else []
     parts += [benchmarks_json(fit, ()) for fit in folder_fits.engines]

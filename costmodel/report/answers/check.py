@@ -14,7 +14,7 @@ from costmodel.documents.schemas.baseline import Baseline
 from costmodel.documents.schemas.results import BAND_ENDS, COLUMNS, is_money
 from costmodel.estimate.answer_facts import row_facts
 from costmodel.explore.compare.check import CheckedScenario, CheckResult
-from costmodel.explore.compare.compare import MovedFigure, plan_in_words
+from costmodel.explore.compare.compare import MovedFigure, name_without_unit
 from costmodel.ground.counts import number_of
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import chance_words, gib, percent
@@ -124,7 +124,7 @@ def _chance_text(checked: CheckedScenario) -> Text:
     chance = _chance_to_work(checked)
     if not chance < _SURE:
         return styled("")
-    words = f" · {chance_words(chance, 1)} chance {checked.asked.aim}"
+    words = f" · {chance_words(chance, 1)} chance {checked.asked.chance_event}"
     return styled(words, chance_style(chance))
 
 
@@ -150,10 +150,10 @@ def failure_sections(checked: CheckedScenario, key: str) -> list[Section]:
 
 def _other_changes(kind: str, moves: Sequence[MovedFigure]) -> Iterator[Line]:
     """Lines with the names of changed figures that the sections of `diff` do not show."""
-    shown = {plan_in_words(move.name) for move in moves}
+    shown = {name_without_unit(move.name) for move in moves}
     columns = COLUMNS[kind] if words_of(kind).adds_up else {}
     others = sorted(name for name in shown & set(columns) if columns[name].unit == "1" and name not in _SHOWN_BY_DIFF)
-    fresh = sorted(plan_in_words(move.name) for move in moves if move.before is None or move.after is None)
+    fresh = sorted(name_without_unit(move.name) for move in moves if move.before is None or move.after is None)
     if fresh:
         yield styled(f"  on one side only: {', '.join(fresh[:_MOVED_SHOWN])}", DIM)
     if others:
@@ -186,7 +186,7 @@ def _check_row(checked: CheckedScenario, finding: CheckResult) -> tuple[Cell, ..
     value: Cell = text
     if finding.kind in ("limit", "regression", "fits") and finding.name in checked.asked.columns:
         planned = checked.asked.case.scenario.plan is not None
-        plan = {} if planned else checked.asked.kept(checked.answer).settings
+        plan = {} if planned else checked.asked.summary(checked.answer).settings
         line = command(checked.asked.case, "explain", finding.name, settings=plan)
         value = with_explain_command(text, finding.value, finding.name, line)
     return mark, _check_name(finding), value, bound, _check_remark(checked, finding)
@@ -215,7 +215,7 @@ def value_and_bound(checked: CheckedScenario, finding: CheckResult) -> tuple[str
     digits = _DIGITS if unknown or finding.kept else _digits_apart(checked, finding)
     value, bound = (_figure_text(checked, finding, number, digits) for number in (finding.value, finding.bound))
     around = f" ± {percent(limit.within, 2)}" if limit.kind == "target" else ""
-    wanted = checked.asked.missing(finding.name) if unknown else ""
+    wanted = checked.asked.missing_input(finding.name) if unknown else ""
     band = words.band(checked.answer.costs, finding.name)
     value = f"{value} ({band})" if band else value
     more = words.beside_limit(checked.answer, limit)

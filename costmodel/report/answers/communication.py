@@ -11,7 +11,7 @@ from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.network.collectives import algorithm_bandwidth
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
-from costmodel.explore.communication import trace_of_transfer
+from costmodel.explore.communication import transfer_trace_name
 from costmodel.ground.units import percent, show, show_time, significant, time_unit
 from costmodel.report.answers.plan_answer import PlanView, plan_document, plan_rows
 from costmodel.report.answers.plan_parts import PlanTraffic, SentMessage
@@ -98,7 +98,7 @@ def transfer_cell(transfer: Transfer, place: int, name: str) -> Cell:
         text = f"1/{1 / value:,.0f}" if 0 < value < 0.5 else f"{value:,.0f}"
     else:
         text = show_time(value) if name in ("time", "total_time") else show(value, "B")
-    return traced(text, value, trace_of_transfer(place, name))
+    return traced(text, value, transfer_trace_name(place, name))
 
 
 def _algorithm_bandwidth_of(transfer: Transfer) -> float:
@@ -108,7 +108,7 @@ def _algorithm_bandwidth_of(transfer: Transfer) -> float:
 
 def _rate_cell(value: float, place: int, how: str) -> Cell:
     """A cell with a rate in GB/s, which opens its size and time."""
-    names = [trace_of_transfer(place, name) for name in ("message", "time")]
+    names = [transfer_trace_name(place, name) for name in ("message", "time")]
     return computed("GB/s", significant(value / 1e9), value, how, names)
 
 
@@ -127,7 +127,7 @@ def wait_section(traffic: PlanTraffic) -> list[Section]:
     ]
     rows = list[list[Cell]]()
     for group in groups:
-        names = [trace_of_transfer(place, "total_time") for place, _ in group.sent]
+        names = [transfer_trace_name(place, "total_time") for place, _ in group.sent]
         sums: list[Cell] = [
             traced(show(group.volume, "B"), group.volume, f"{group.name}_volume_bytes", f"{group.name}_volume"),
             computed("in all", show_time(group.total), group.total, " + ", names),

@@ -15,11 +15,11 @@ from costmodel.estimate.answer_facts import row_facts
 from costmodel.explore.compare.compare import (
     MEMORY,
     TRAFFIC,
+    ChangedInput,
     Difference,
-    Input,
     MovedFigure,
     Side,
-    plan_in_words,
+    name_without_unit,
     unit_of,
 )
 from costmodel.ground.counts import number_of
@@ -138,7 +138,7 @@ def _with_explain_commands(found: Difference, section: Section) -> Section:
     named = {_result_title(name): name for name in COLUMNS[found.before.kind]}
     heads = [column.head for column in table.columns]
     places = [(heads.index("before"), found.before, "before"), (heads.index("after"), found.after, "after")]
-    moves = {plan_in_words(move.name): move for move in found.figures}
+    moves = {name_without_unit(move.name): move for move in found.figures}
     rows = []
     for row in table.rows:
         cells, name = [*row], named.get(str(row[0]).strip(), "")
@@ -170,7 +170,7 @@ def change_sections(
 
 def _result_rows(kind: str, figures: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
     """Table rows of the results that changed, in the order of their columns."""
-    words, named = words_of(kind), {plan_in_words(move.name): move for move in figures}
+    words, named = words_of(kind), {name_without_unit(move.name): move for move in figures}
     for name, column in COLUMNS[kind].items():
         move = named.get(name)
         if move is None or move.before is None or move.after is None:
@@ -210,7 +210,7 @@ def _peak_line(found: Difference) -> Iterator[Line]:
 
 def _head_lines(found: Difference) -> Iterator[Line]:
     """The head lines of both sides, only once if they are equal."""
-    priced = any(is_money(plan_in_words(move.name)) for move in found.figures)
+    priced = any(is_money(name_without_unit(move.name)) for move in found.figures)
     sides = [side.facts for side in (found.before, found.after) if side.facts is not None]
     heads = [head_lines(facts, priced=priced) for facts in sides]
     if len(heads) == 2 and heads[0] == heads[1]:
@@ -230,7 +230,7 @@ def _flag_lines(found: Difference) -> Iterator[Line]:
                 yield Detail([shown], "why each default", spare=0 if line in beside else 3)
 
 
-def inputs_section(changes: Sequence[Input], beneath: Sequence[Line] = ()) -> Section:
+def inputs_section(changes: Sequence[ChangedInput], beneath: Sequence[Line] = ()) -> Section:
     """A section with changed, added and removed inputs, each with the place of the new value."""
     columns = [
         Column("", "l"),
@@ -255,12 +255,12 @@ def _prices_left_out(found: Difference) -> list[Line]:
     return [styled(f"  {words}", WARN) for words in known]
 
 
-def _change_sign(change: Input) -> str:
+def _change_sign(change: ChangedInput) -> str:
     """The mark of a changed input: + for new, − for removed, ~ for changed."""
     return "+" if change.before is None else "−" if change.after is None else "~"
 
 
-def _values_words(change: Input) -> str:
+def _values_words(change: ChangedInput) -> str:
     """The old and the new value of an input, as text."""
     return " → ".join(_shortened(text) for text in (change.before, change.after) if text is not None)
 
@@ -270,7 +270,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def _place_words(change: Input) -> str:
+def _place_words(change: ChangedInput) -> str:
     """The file and line of an input; empty if it has none."""
     place = change.place
     return f"{place.file}:{place.line}" if place is not None and place.line else ""
@@ -278,7 +278,7 @@ def _place_words(change: Input) -> str:
 
 def term_sections(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: bool = True) -> list[Section]:
     """Sections with the changed results, each followed by its changed terms."""
-    named = {plan_in_words(move.name): move for move in moves}
+    named = {name_without_unit(move.name): move for move in moves}
     moves = [move for move in moves if _is_notable(move, named)]
     rows, short = list[Sequence[str]](), list[Sequence[str]]()
     of_run = named.keys() & {"goodput", "energy"}  # results that only a scenario with run has
@@ -288,11 +288,11 @@ def term_sections(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *,
             rows, short = [*rows, result_row], [*short, *([result_row] if name != "tokens_per_s_per_gpu" else [])]
         beneath_it = list[Sequence[str]]()
         if name == "step_time":
-            times = [move for move in moves if plan_in_words(move.name) in _TERMS]
-            beneath_it = [*_term_rows([(move, _TERMS[plan_in_words(move.name)]) for move in times])]
+            times = [move for move in moves if name_without_unit(move.name) in _TERMS]
+            beneath_it = [*_term_rows([(move, _TERMS[name_without_unit(move.name)]) for move in times])]
         if name == "memory_peak":
             lines = [move for move in moves if move.name.startswith(MEMORY)]
-            beneath_it = [*_term_rows([(move, plan_in_words(move.name).removeprefix(MEMORY)) for move in lines])]
+            beneath_it = [*_term_rows([(move, name_without_unit(move.name).removeprefix(MEMORY)) for move in lines])]
         rows, short = [*rows, *beneath_it], [*short, *beneath_it[:_BRIEF_TERMS]]
     columns = [
         Column("", "l"),
@@ -305,7 +305,7 @@ def term_sections(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *,
     made = [Section("moved", "What moved", table=whole, apart=apart, short=few)] if rows else []
     traffic = [move for move in moves if move.name.startswith(TRAFFIC)]
     if traffic:
-        shown = [(move, plan_in_words(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]
+        shown = [(move, name_without_unit(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]
         table, ahead = Table(columns, _term_rows(shown), headed=False), [styled("  communication", HEAD)]
         words = "communication"
         made.append(Section(words, "Communication", ahead=ahead, table=table, detail=words))
@@ -328,7 +328,7 @@ def _term_rows(moves: Sequence[tuple[MovedFigure, str]]) -> list[tuple[str, str,
 def change_row(move: MovedFigure, title: str, *, share: bool) -> tuple[str, str, str, str, str]:
     """The table row of a figure before and after; share: whether the change is shown in percent."""
     unit = unit_of(move.name)
-    before, after = (result(plan_in_words(move.name), value, unit) for value in (move.before, move.after))
+    before, after = (result(name_without_unit(move.name), value, unit) for value in (move.before, move.after))
     worse = (move.after or 0.0) > (move.before or 0.0)
     mark = ("▼" if not worse else "▲") if share else ""
     if move.before is None or move.after is None:
@@ -361,7 +361,7 @@ def signed_difference(move: MovedFigure) -> float:
 
 def _signed_change(move: MovedFigure, delta: float) -> str:
     """The change of a figure as text with its sign and unit."""
-    return f"{'+' if delta > 0 else '−'}{result(plan_in_words(move.name), abs(delta), unit_of(move.name))}"
+    return f"{'+' if delta > 0 else '−'}{result(name_without_unit(move.name), abs(delta), unit_of(move.name))}"
 
 
 def conclusion(found: Difference) -> str:
@@ -439,7 +439,7 @@ def _finite_or_none(value: float | None) -> float | None:
     return value if value is None or math.isfinite(value) else None
 
 
-def inputs_json(changes: Sequence[Input]) -> list[dict[str, Any]]:
+def inputs_json(changes: Sequence[ChangedInput]) -> list[dict[str, Any]]:
     """Changed inputs as plain values."""
     return [
         {

@@ -35,7 +35,7 @@ def measured_ratios(
     Raises:
         CostModelError: a text is not a line of the ranking with a time or a log
     """
-    usual, plans, gains = workload_of(words.case).usual, words.found.best, dict[int, float]()
+    usual, plans, gains = workload_of(words.case).usual_result, words.found.best, dict[int, float]()
     pools = dict[int, float]()
     for text in texts:
         line, _, time = text.partition("=")
@@ -111,7 +111,7 @@ def _new_ranking_lines(words: SearchWords[Inputs, Plan], advice: Advice) -> list
     if not (advice.measured or advice.pools):
         return []
     name = words.found.ranked_by
-    usual = workload_of(words.case).usual
+    usual = workload_of(words.case).usual_result
     lines: list[Line] = [styled("  With what was measured:")]
     for place, (line, change) in enumerate(advice.order, 1):
         plan = words.found.best[line - 1]

@@ -21,7 +21,7 @@ from costmodel.report.terminal.layout import DIM, HEAD, WidthDrawing, bar, laid_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from costmodel.explore.explain.schedule_order import Kind, Offer, Pipelines
+    from costmodel.explore.explain.schedule_order import Kind, PipelineComparison, ScheduleOption
 
 MOST_RANKS, MOST_CELLS, FEWEST_CELLS = 8, 62, 16
 _TRACE_STYLE = {"F": ("forward", "good"), "B": ("backward", "bad"), "W": ("weight gradient", "yellow")}
@@ -29,12 +29,12 @@ _MOST_EVENTS = 200_000  # events of one file
 _PASSES = {"F": "forward", "B": "backward", "W": "weight gradient"}
 
 
-def pipeline_document(timelines: Pipelines) -> AnswerDocument:
+def pipeline_document(timelines: PipelineComparison) -> AnswerDocument:
     """The schedules of a pipeline, the times of its stages, and a timeline of its ranks."""
     return plan_document(TrainingView(timelines.own), "pipeline", lambda: pipeline_sections(timelines))
 
 
-def pipeline_sections(timelines: Pipelines) -> list[Section]:
+def pipeline_sections(timelines: PipelineComparison) -> list[Section]:
     """Sections with the schedules, the stages and the timeline; empty for an invalid plan."""
     clock = timelines.clock
     if clock is None:
@@ -59,7 +59,7 @@ def pipeline_sections(timelines: Pipelines) -> list[Section]:
     ]
 
 
-def _schedule_row(timelines: Pipelines, offer: Offer) -> list[Cell]:
+def _schedule_row(timelines: PipelineComparison, offer: ScheduleOption) -> list[Cell]:
     """The table row of a schedule: bubble, micro-batches in flight, time, memory, remark."""
     name, vpp = offer.schedule, f"{offer.vpp}"
     if offer.answer.refused:
@@ -71,7 +71,7 @@ def _schedule_row(timelines: Pipelines, offer: Offer) -> list[Cell]:
     return [name, vpp, bubble, flight, step, memory, _schedule_remark(timelines, offer)]
 
 
-def _schedule_remark(timelines: Pipelines, offer: Offer) -> str:
+def _schedule_remark(timelines: PipelineComparison, offer: ScheduleOption) -> str:
     """A remark on a schedule: whether it is the plan's own, fits in memory, or is the fastest and by how much."""
     words = ["yours"] if offer.own else []
     words += ["P90 does not fit"] if "N023" in offer.answer.remarked else []
@@ -142,7 +142,7 @@ def rank_characters(shown: Sequence[Event], cell: float, count: int = MOST_CELLS
     return "".join(line)
 
 
-def pipeline_json(timelines: Pipelines) -> dict[str, Any]:
+def pipeline_json(timelines: PipelineComparison) -> dict[str, Any]:
     """The plan with its schedules, stages and timeline as plain values."""
     result = TrainingView(timelines.own).plain()
     clock = timelines.clock
@@ -157,7 +157,7 @@ def pipeline_json(timelines: Pipelines) -> dict[str, Any]:
     return result
 
 
-def _schedule_fields(timelines: Pipelines, offer: Offer) -> dict[str, Any]:
+def _schedule_fields(timelines: PipelineComparison, offer: ScheduleOption) -> dict[str, Any]:
     """A schedule as plain values."""
     costs = offer.answer.evaluation.costs.row()
     valid = not offer.answer.refused
@@ -193,7 +193,7 @@ def _timeline_fields(clock: Pipeline) -> Iterator[dict[str, Any]]:
             }
 
 
-def trace_text(timelines: Pipelines) -> str:
+def trace_text(timelines: PipelineComparison) -> str:
     """All operations of all ranks in the trace event format of Perfetto, in µs from the start of the step."""
     if timelines.clock is None:
         raise fail("C007", "there is no pipeline to trace", None, "take --format table, which gives the reason")

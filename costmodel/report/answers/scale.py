@@ -8,7 +8,7 @@ from typing import Any
 
 from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.shared.results import stated_limits
-from costmodel.explore.vary.scale import Scaled, ScaledSize
+from costmodel.explore.vary.scale import ScaledSize, ScalingResult
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, significant
 from costmodel.report.data_formats.answer_fields import finite
@@ -37,17 +37,17 @@ from costmodel.report.workload_words import fixed_key_lines, subject_fields, var
 _BAR = 10
 
 
-def scale_document(found: Scaled) -> AnswerDocument:
+def scale_document(found: ScalingResult) -> AnswerDocument:
     """A table with a row for each size, and a sentence on where and why efficiency falls."""
     asked, scaling, words = found.asked, found.scaling, words_of(found.asked.case.kind)
     points = [row.found.point for row in found.rows]
-    about: list[Line] = [*varied_head(asked, scaling.varied, priced=any(map(is_money, scaling.shown)))]
+    about: list[Line] = [*varied_head(asked, scaling.varied, priced=any(map(is_money, scaling.shown_results)))]
     about += [styled(scaling.words)] if scaling.words else []
     about += fixed_key_lines(asked, scaling.varied) if found.best else words.unsized(found)
     about += [styled("Stopped before the last size.", BAD)] if found.stopped else []
     remarks: list[Line] = [*remark_lines(points, "N003")]
     remarks += assumed_lines_of_all(row.found.assumed for row in found.rows)
-    bends = [styled(bend_sentence(found))] if scaling.time or not found.known else []
+    bends = [styled(bend_sentence(found))] if scaling.time_result or not found.known else []
     sized = words.sized(found)
     verdict = best_chance(asked, points)
     return AnswerDocument(
@@ -63,18 +63,18 @@ def scale_document(found: Scaled) -> AnswerDocument:
     )
 
 
-def _next_lines(found: Scaled) -> list[Line]:
+def _next_lines(found: ScalingResult) -> list[Line]:
     """The command for the size before efficiency falls, or for the largest that works: for sizes, a search there."""
     works = [row.found.point for row in found.rows if row.found.point.works]
     before = found.bend[0].found.point if found.bend is not None else None
     point = before if before in works else next(reversed(works), None)
-    return next_lines(found.asked, point, searched=found.best or bool(found.scaling.time))
+    return next_lines(found.asked, point, searched=found.best or bool(found.scaling.time_result))
 
 
-def sizes_section(found: Scaled) -> Section:
+def sizes_section(found: ScalingResult) -> Section:
     """The section with the table of sizes; it has efficiencies if throughputs can be compared."""
     asked, scaling, points = found.asked, found.scaling, [row.found.point for row in found.rows]
-    shown, compared = with_bands(scaling.shown), bool(scaling.time)
+    shown, compared = with_bands(scaling.shown_results), bool(scaling.time_result)
     to_loss = any(not math.isnan(row.to_loss) for row in found.rows)
     columns = [Column(scaling.name.rpartition(".")[2]), *result_columns(asked, shown)]
     if compared:
@@ -105,18 +105,18 @@ def sizes_section(found: Scaled) -> Section:
         f"{how}{bend_sentence(found)}" if compared else "The fewest replicas that meet every limit at each rate.",
         [partial(_draw_sizes, found)],
         table=Table([*columns, Column("verdict", "l")], rows, settings=settings, sortable=True),
-        beneath=[*missed_lines(asked, points), *result_note_lines(points, scaling.shown)],
+        beneath=[*missed_lines(asked, points), *result_note_lines(points, scaling.shown_results)],
     )
 
 
-def _draw_sizes(found: Scaled) -> Draw:
+def _draw_sizes(found: ScalingResult) -> Draw:
     """The plot of a result by size."""
     from costmodel.report.page.question_figures import scale_figure
 
     return scale_figure(found)
 
 
-def _efficiency_cell(found: Scaled, row: ScaledSize) -> Cell:
+def _efficiency_cell(found: ScalingResult, row: ScaledSize) -> Cell:
     """A cell with the throughput per accelerator over that of the smallest size with an answer."""
     if not row.efficiency >= 0:
         return "—"
@@ -124,20 +124,22 @@ def _efficiency_cell(found: Scaled, row: ScaledSize) -> Cell:
     return Value(text, row.efficiency, "efficiency", opens=partial(_efficiency_trace, found, row, text))
 
 
-def _efficiency_trace(found: Scaled, row: ScaledSize, text: str, traces: TraceWriter) -> int:
+def _efficiency_trace(found: ScalingResult, row: ScaledSize, text: str, traces: TraceWriter) -> int:
     """The trace of an efficiency, as a quotient of two throughputs."""
     leaves = []
     for other in (row, found.known[0]):
         settings = trial_settings(other.found.point, searched=found.best)
-        line = command(found.asked.case, "explain", found.scaling.work, settings=settings)
-        each = f"{significant(found.scaling.each(other.found.point.costs, other.found.size), 4)} /s"
+        line = command(found.asked.case, "explain", found.scaling.throughput_result, settings=settings)
+        each = (
+            f"{significant(found.scaling.throughput_per_accelerator(other.found.point.costs, other.found.size), 4)} /s"
+        )
         leaves.append(traces.add("for each accelerator", each, f"{line} prints how it was made"))
     return traces.add("efficiency", text, ("= ", " / ", ""), leaves)
 
 
-def _conclusion_sentence(found: Scaled) -> str:
+def _conclusion_sentence(found: ScalingResult) -> str:
     """A sentence for a page on how far the workload scales."""
-    if not found.scaling.time:
+    if not found.scaling.time_result:
         works = [row for row in found.rows if row.found.point.works]
         if not works:
             return "No rate meets every limit."
@@ -151,12 +153,12 @@ def _conclusion_sentence(found: Scaled) -> str:
     return f"From {first} to {last} accelerators every doubling keeps 95 % or more of the speed of each."
 
 
-def _term_words(found: Scaled, term: str) -> str:
+def _term_words(found: ScalingResult, term: str) -> str:
     """The name of a term in words."""
     return words_of(found.asked.case.kind).terms.get(term, term)
 
 
-def bend_sentence(found: Scaled) -> str:
+def bend_sentence(found: ScalingResult) -> str:
     """A sentence on the size from which a doubling keeps under 95 % of the throughput per GPU, and on the cause."""
     compared = [row for row in found.known if row.efficiency >= 0]
     if len(compared) < 2:
@@ -177,7 +179,7 @@ def _waves_text(row: ScaledSize) -> str:
     return significant(waves) if not waves.is_integer() else f"{waves:.0f}"
 
 
-def scale_json(found: Scaled) -> dict[str, Any]:
+def scale_json(found: ScalingResult) -> dict[str, Any]:
     """All sizes as plain values."""
     asked, scaling = found.asked, found.scaling
     return {
@@ -186,7 +188,7 @@ def scale_json(found: Scaled) -> dict[str, Any]:
         "size": scaling.name,
         "kind": "weak" if found.weak else "strong",
         "bends_after": None if found.bend is None else found.bend[0].found.size,
-        "why": bend_sentence(found) if scaling.time else None,
+        "why": bend_sentence(found) if scaling.time_result else None,
         "cautions": words_of(asked.case.kind).cautions(found),
         "complete": not found.stopped,
         "sizes": [_size_fields(found, row) for row in found.rows],
@@ -194,7 +196,7 @@ def scale_json(found: Scaled) -> dict[str, Any]:
     }
 
 
-def _size_fields(found: Scaled, row: ScaledSize) -> dict[str, Any]:
+def _size_fields(found: ScalingResult, row: ScaledSize) -> dict[str, Any]:
     """One size as plain values: its results, plan and efficiency."""
     point = row.found.point
     return {

@@ -299,7 +299,9 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     def held(self) -> dict[str, Any]:
         """Keys of the plan that the search fixes because --set gave them."""
-        return {key: without_places(value) for key, value in workload_of(self.case).held(self.paths)[0].items()}
+        return {
+            key: without_places(value) for key, value in workload_of(self.case).fixed_plan_keys(self.paths)[0].items()
+        }
 
     def missed_by_least(self) -> list[Plan]:
         """The plans that miss a limit or exceed memory by the least, for a search in which none works."""
@@ -580,7 +582,7 @@ def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: i
     """The Pareto front of two results as a figure, and as a table sorted by the first result."""
     x, y = front.axes.x, front.axes.y
     if not front.rows:
-        wanted = dict.fromkeys(workload_of(words.case).missing(name) for name in (x, y))
+        wanted = dict.fromkeys(workload_of(words.case).missing_input(name) for name in (x, y))
         nothing = "; ".join(["No plan has both results", *filter(None, wanted)])
         return Section("front", f"{x} against {y}", ahead=[styled(f"{nothing}.", BAD)])
     listed = list(_evenly_chosen(front.rows, shown))
@@ -592,7 +594,7 @@ def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: i
     beneath = [*words.beneath(plans), *price_lines(words, plans), *_values_off_front(words, front)]
     if any(words.found.is_risky(plan) and not plan.broken for plan in plans):
         share = percent(words.found.safe or 0.0, 2)
-        beneath.append(styled(f"  at risk: the chance {workload_of(words.case).aim} is below {share}", DIM))
+        beneath.append(styled(f"  at risk: the chance {workload_of(words.case).chance_event} is below {share}", DIM))
     cut = []
     if len(plans) < len(front.rows):
         text = f"  {len(plans)} of {len(front.rows):,} on the front, spread evenly; --json has all"

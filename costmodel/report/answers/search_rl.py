@@ -13,8 +13,8 @@ from costmodel.documents.schemas.rl import PHASES
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
-from costmodel.explore.answer_summaries import both_words, rl_degrees, rl_settings
-from costmodel.explore.rl import RankedSplit, RlSearch, RlSearched
+from costmodel.explore.answer_summaries import rl_degrees, rl_plan_text, rl_settings
+from costmodel.explore.rl import RankedSplit, RlSearch, RlSearchInputs
 from costmodel.ground.counts import ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import chance_words, gib, show_time
@@ -34,7 +34,7 @@ def rl_plan_fields(answer: RlAnswer, costs: Mapping[str, float] | None = None) -
 
 
 @record
-class RlWords(SearchWords[RlSearched, RankedSplit]):
+class RlWords(SearchWords[RlSearchInputs, RankedSplit]):
     """The words and columns of a search of reinforcement learning."""
 
     found: RlSearch
@@ -71,7 +71,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
 
     def line(self, plan: RankedSplit) -> str:
         """The degrees of trainer and engines in words."""
-        return both_words(self._answer(plan))
+        return rl_plan_text(self._answer(plan))
 
     def settings(self, plan: RankedSplit) -> dict[str, str]:
         """The settings of a plan: the varied keys, and its degrees."""
@@ -126,7 +126,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         if own.refused:
             code = own.refused[0]
             return [styled(f"  yours is refused: {code} {REFUSALS[code].title}: {reason(own, code)}", BAD)]
-        words = f"  yours ({both_words(own)})"
+        words = f"  yours ({rl_plan_text(own)})"
         time = result("iteration_time", own.costs["iteration_time"])
         if own.broken:
             return [styled(f"{words} takes {time} and breaks {' '.join(own.broken)}", WARN)]
@@ -140,7 +140,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
     def example(self, plan: RankedSplit, code: str) -> tuple[str, str]:
         """The name of a rejected split, and the reason in its own numbers."""
         answer = self._answer(plan)
-        return both_words(answer), reason(answer, code)
+        return rl_plan_text(answer), reason(answer, code)
 
     def conclusion(self) -> str:
         """A sentence on the best plan and its time."""

@@ -20,8 +20,8 @@ from costmodel.estimate.serving.replicas_for_load import fleet_of
 from costmodel.estimate.serving.service_limits import OWN, breaks_exact_limit, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Limit
-from costmodel.explore.answer_summaries import halves, layout_words
-from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.answer_summaries import halves, serving_plan_text
+from costmodel.explore.compare.input_paths import input_values
 from costmodel.explore.search.rank import PlanCounts
 from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
 from costmodel.explore.serving.serving_search_result import RankedPlan, ServiceSearch, compared
@@ -285,10 +285,10 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         own, found = self.found.yours, self.found
         if own is None:
             return []
-        written = leaves(found.inputs.case)
+        written = input_values(found.inputs.case)
         named = zip(self.paths, short_heads(self.paths), strict=True)
         values = [f"{name} {readable(written[path].text)}" for path, name in named if path in written]
-        words = " · ".join([*values, layout_words(own), f"budget {own.evaluation.layout.budget[0]:,.0f}"])
+        words = " · ".join([*values, serving_plan_text(own), f"budget {own.evaluation.layout.budget[0]:,.0f}"])
         if found.your_rank is None:
             why = f"is not valid: {', '.join(own.refused)}" if own.refused else "is not ranked: it has no price"
             return [styled(f"  yours ({words}) {why}")]

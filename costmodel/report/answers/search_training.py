@@ -18,12 +18,17 @@ from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import verdict
 from costmodel.estimate.training_answer.predict_training import usual_etp
-from costmodel.explore.answer_summaries import brief_words
-from costmodel.explore.compare.compare import plan_in_words
-from costmodel.explore.compare.input_paths import leaves
-from costmodel.explore.compare.select_plan import advantage
+from costmodel.explore.answer_summaries import brief_plan_text
+from costmodel.explore.compare.compare import name_without_unit
+from costmodel.explore.compare.input_paths import input_values
+from costmodel.explore.compare.select_plan import gain_over_own_plan
 from costmodel.explore.explain.explain import ExplainedFigure
-from costmodel.explore.plan_choice_text import CHOICES, choice_words, short_words, split_words
+from costmodel.explore.plan_choice_text import (
+    CHOICES,
+    recompute_and_offload_texts,
+    short_recompute_and_offload,
+    split_texts,
+)
 from costmodel.explore.search.cheapest_changes import Remedy
 from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
 from costmodel.explore.search.training_candidates import context_degrees
@@ -72,7 +77,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
             (Column("zero"), lambda plan: str(plan.structure.zero)),
             (Column("sp", drop=_drop_order("sp")), _sequence_parallel_cell),
             *((Column(name, "k"), _choice_of(name)) for name in differ),
-            (Column("recompute", "l"), lambda plan: short_words(plan.structure)),
+            (Column("recompute", "l"), lambda plan: short_recompute_and_offload(plan.structure)),
         ]
 
     def figures(self, plans: Sequence[Ranked]) -> list[PlanColumn[Ranked]]:
@@ -96,7 +101,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     def line(self, plan: Ranked) -> str:
         """A plan in one line of words."""
-        return brief_words(one_row(plan.structure, **plan.sizes))
+        return brief_plan_text(one_row(plan.structure, **plan.sizes))
 
     def settings(self, plan: Ranked) -> dict[str, str]:
         """The settings of a plan: varied keys, sizes and choices."""
@@ -289,10 +294,10 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     def row_traces(self, traces: TraceWriter) -> dict[str, Any]:
         """The places of the first plans' traces on a page."""
-        from costmodel.explore.page.report_facts import MOST, TRACED, key_of
+        from costmodel.explore.page.report_facts import MOST, TRACED, trace_name
 
         rows = range(min(MOST, len(self.found.best)))
-        places = {name: [traces.of(key_of(place, name)) for place in rows] for name in TRACED}
+        places = {name: [traces.of(trace_name(place, name)) for place in rows] for name in TRACED}
         return {"traces": {name: [at for at in held if at is not None] for name, held in places.items()}}
 
     def notes(self, plan: Ranked) -> list[str]:
@@ -334,12 +339,12 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         sizes += [f"{name} {counted(plan.sizes[name])}" for name in OF_ITSELF_ONE if self._shows(plan, name)]
         structure = plan.structure
         way = [f"{way} {getattr(structure, way)}" for name, way in WAYS.items() if plan.sizes[name] > 1]
-        choices = [*way, *split_words(structure), f"zero {structure.zero}", *choice_words(structure)]
+        choices = [*way, *split_texts(structure), f"zero {structure.zero}", *recompute_and_offload_texts(structure)]
         return " · ".join([*varied, *sizes, *choices, structure.schedule])
 
     def _gain(self, step_time: float) -> Line:
         """A table of the time that the best plan saves over yours: terms that moved by over 0.5 %, and memory."""
-        named = {plan_in_words(move.name): move for move in advantage(self.found)}
+        named = {name_without_unit(move.name): move for move in gain_over_own_plan(self.found)}
         terms = [(named[key], f"  {words}") for words, key in TIME_TERMS if key in named]
         telling = [(move, words) for move, words in terms if abs(signed_difference(move)) > _NOTABLE_TERM * step_time]
         telling.sort(key=lambda item: signed_difference(item[0]))
@@ -430,6 +435,6 @@ def _best_plan_cell(costs: Mapping[str, float], name: str) -> Value:
 
 def _stated_values(words: TrainingWords) -> list[str]:
     """The values of varied keys in the scenario as written."""
-    written = leaves(words.case)
+    written = input_values(words.case)
     named = zip(words.own_paths, short_heads(words.own_paths), strict=True)
     return [f"{name} {readable(written[path].text)}" for path, name in named if path in written]

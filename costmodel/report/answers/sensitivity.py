@@ -11,7 +11,7 @@ from typing import Any
 from costmodel.documents.keys.overrides import short
 from costmodel.documents.schemas.results import is_money, machine_name
 from costmodel.estimate.answer_facts import row_facts
-from costmodel.explore.compare.input_paths import InputValue, leaves
+from costmodel.explore.compare.input_paths import InputValue, input_values
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.workload_interface import Knob
 from costmodel.ground.units import significant
@@ -62,7 +62,7 @@ def tornado_section(knobs: Sensitivity, top: int | None = None) -> Section:
     """
     shown, brief = top or _KNOBS_SHOWN, None if top else _BRIEF
     sides = (abs(side) for knob in knobs.knobs[:shown] for side in (knob.low, knob.high))
-    widest, written = max(filter(math.isfinite, sides), default=0.0), leaves(knobs.asked.case)
+    widest, written = max(filter(math.isfinite, sides), default=0.0), input_values(knobs.asked.case)
     columns = [Column("figure", "k"), Column("is", drop=1), Column("turned", drop=3), Column("down"),
                Column("", "l", drop=2, face="terminal"), Column("up")]  # fmt: skip
     rows = []
@@ -109,7 +109,7 @@ def _change_trace(
     from costmodel.report.terminal.trace_tree import written_place
 
     asked, say = knobs.asked, words_of(knobs.asked.case.kind).result
-    plan = {} if asked.case.scenario.plan is not None else asked.kept(knobs.answer).settings
+    plan = {} if asked.case.scenario.plan is not None else asked.summary(knobs.answer).settings
     base = traces.of(knobs.result)
     if base is None:
         line = command(asked.case, "explain", knobs.result, settings=plan)

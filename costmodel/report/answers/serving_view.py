@@ -16,7 +16,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replica_capacity import transfers
 from costmodel.estimate.serving.service_limits import OWN
 from costmodel.estimate.shared.results import stated_limits
-from costmodel.explore.answer_summaries import one
+from costmodel.explore.answer_summaries import scalar
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, percent, show, show_time, significant, time_unit
 from costmodel.report.answers.plan_answer import (
@@ -205,7 +205,7 @@ def _limits_text(facts: ServingFacts) -> Texts:
 def _other_loads_texts(facts: ServingFacts) -> Texts:
     """Texts on the plan under lighter and heavier load, and on replicas for other rates."""
     from costmodel.explore.search.value_ranges import Axis
-    from costmodel.explore.vary.sweep import Swept
+    from costmodel.explore.vary.sweep import SweepResult
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers.scale import scale_document
     from costmodel.report.answers.sweep import sweep_document
@@ -214,7 +214,9 @@ def _other_loads_texts(facts: ServingFacts) -> Texts:
     def loads() -> list[Line]:
         """Lines on the plan under lighter and heavier load."""
         axis = Axis(facts.loads[0].settings[0].partition("=")[0], tuple(trial.written[0] for trial in facts.loads))
-        return document_lines(sweep_document(Swept(workload_of(facts.case), (axis,), _OF_LOADS, tuple(facts.loads))))
+        return document_lines(
+            sweep_document(SweepResult(workload_of(facts.case), (axis,), _OF_LOADS, tuple(facts.loads)))
+        )
 
     sizes = facts.sizes
     others = [("What if the load changes", loads)] if facts.loads else []
@@ -302,10 +304,10 @@ def serving_traffic(answer: ServingAnswer) -> PlanTraffic:
     evaluation, costs, case = answer.evaluation, answer.costs, answer.inputs.case
     sent = []
     for item in transfers(answer.inputs, evaluation.layout, evaluation.in_flight):
-        inside = one(item.transfer.group.domains) == 1
+        inside = scalar(item.transfer.group.domains) == 1
         link = case.scale_up.name if inside else case.scale_out.name
         sent.append(SentMessage(item.moment, item.transfer, link))
-    experts = {"ep": "ep" if one(evaluation.layout.ep) > 1 else "experts"}
+    experts = {"ep": "ep" if scalar(evaluation.layout.ep) > 1 else "experts"}
     waits = [GroupWait(name, costs[f"{name}_exposed"], experts.get(name, "")) for name in _GROUPS]
     own, lines = answer.inputs.engine.kernels.own_all_reduce, list[Line]()
     if own and costs["tp_exposed"] and answer.inputs.kernels.all_reduce is not None:
@@ -324,17 +326,17 @@ def serving_traffic(answer: ServingAnswer) -> PlanTraffic:
 def _step_requests_words(answer: ServingAnswer) -> str:
     """How many requests a step computes, in words; with a pipeline those of one micro-batch."""
     layout = answer.evaluation.layout
-    decodes = significant(one(micro_batch(layout, answer.evaluation.in_flight)))
-    if one(layout.pp) == 1:
+    decodes = significant(scalar(micro_batch(layout, answer.evaluation.in_flight)))
+    if scalar(layout.pp) == 1:
         return f"Sent by each GPU; step: one token for each of {decodes} requests"
-    return f"Sent by each GPU; step: one token for each of {decodes} requests, a micro-batch of {one(layout.pp):.0f}"
+    return f"Sent by each GPU; step: one token for each of {decodes} requests, a micro-batch of {scalar(layout.pp):.0f}"
 
 
 def _cache_split_sentence(answer: ServingAnswer) -> str:
     """A sentence on how the ranks divide the KV cache."""
     if answer.costs["dcp_exposed"]:
         return "Ranks of dcp divide keys and values by tokens, and exchange queries and results by NCCL."
-    if one(answer.evaluation.layout.dp_attention) > 1:
+    if scalar(answer.evaluation.layout.dp_attention) > 1:
         return "Each attention group keeps the cache of its own requests, which needs no communication."
     if any(kind.latent is not None for kind in answer.inputs.model.layers):
         return "Every rank of a tp group keeps the whole latent cache, which needs no communication."
@@ -346,6 +348,7 @@ def _cache_transfer_lines(answer: ServingAnswer) -> list[Line]:
     evaluation = answer.evaluation
     if not isinstance(evaluation, DisaggregatedEvaluation):
         return []
-    way, carried = evaluation.transfer, significant(one(evaluation.transfer.most))
-    words = f"{show(one(way.nbytes), 'B')} a prompt, {show_time(one(way.time))}, {show_time(one(way.exposed))} exposed"
+    way, carried = evaluation.transfer, significant(scalar(evaluation.transfer.most))
+    time, exposed = show_time(scalar(way.time)), show_time(scalar(way.exposed))
+    words = f"{show(scalar(way.nbytes), 'B')} a prompt, {time}, {exposed} exposed"
     return [styled(f"  kv  prefill to decode: {words}; the links carry {carried} prompts/s")]

@@ -7,8 +7,8 @@ from typing import Any
 
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.serving_economics import MONTH
-from costmodel.explore.purchase.buy import Bought
-from costmodel.explore.purchase.several_jobs import Fleet, FleetRow
+from costmodel.explore.purchase.buy import PurchaseComparison
+from costmodel.explore.purchase.several_jobs import MachineForJobs, SeveralJobs
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import chance_words, counted, percent, rounded_dollars, show, show_time
 from costmodel.report.answers.buy import BRIEF, TOP, VARIED, rejection_words
@@ -29,7 +29,7 @@ from costmodel.report.terminal.layout import Line, schema_head, shell_line, styl
 from costmodel.report.workload_words import MONTHLY, words_of
 
 
-def fleet_document(found: Fleet, top: int | None, again: str = "") -> AnswerDocument:
+def fleet_document(found: SeveralJobs, top: int | None, again: str = "") -> AnswerDocument:
     """A table with a row for each machine: the GPUs of each job, idle GPUs, and the cost of a month.
 
     again: the command that asks this question
@@ -62,7 +62,7 @@ def fleet_document(found: Fleet, top: int | None, again: str = "") -> AnswerDocu
     )
 
 
-def _machines_table(found: Fleet, top: int | None) -> Table:
+def _machines_table(found: SeveralJobs, top: int | None) -> Table:
     """A row for each machine, the answer first: GPUs of every job and in all, idle GPUs, nodes and rent."""
     columns = [Column("GPU", "l", legend="◀ the answer" if len(found.rows) > 1 else "")]
     columns += [Column("node", "l"), Column("offer", "l")]
@@ -101,7 +101,7 @@ def _machines_table(found: Fleet, top: int | None) -> Table:
 _NEVER_SHARED = "how much two engines slow each other down was never measured, so each has its own GPUs here"
 
 
-def _fleet_sentence(row: FleetRow) -> str:
+def _fleet_sentence(row: MachineForJobs) -> str:
     """A sentence on whether all jobs fit on one fleet of a machine, and how many GPUs are idle."""
     price = row.jobs[0].price
     at = f", {hourly_price(price)}" if price is not None and price.known else ""
@@ -123,7 +123,7 @@ def _fleet_sentence(row: FleetRow) -> str:
     return f"{gpus} hold all jobs at once{apart}: {idle}, on {number_of(row.there, 'node')}{rent}.{whole}"
 
 
-def _cost_until_done(row: FleetRow) -> str:
+def _cost_until_done(row: MachineForJobs) -> str:
     """A sentence on the cost until the jobs with an end are done, and the rent of the others from then on."""
     if not row.done or not math.isfinite(row.whole_cost):
         return ""
@@ -134,7 +134,7 @@ def _cost_until_done(row: FleetRow) -> str:
     return f" With {jobs} to the end, after {show_time(row.done)}, {cost}{after}."
 
 
-def _why_not_all_fit(row: FleetRow) -> str:
+def _why_not_all_fit(row: MachineForJobs) -> str:
     """A sentence on why not all jobs fit on one fleet."""
     if not row.missing:
         return f"{number_of(row.shared, 'node')} take {show(row.power, 'J/s')}, the site has {show(row.supply, 'J/s')}"
@@ -144,13 +144,13 @@ def _why_not_all_fit(row: FleetRow) -> str:
     return f"{engines}, each inside a node: they need {number_of(row.shared, 'node')}"
 
 
-def _job_words(purchases: Bought) -> str:
+def _job_words(purchases: PurchaseComparison) -> str:
     """A job in words, without the machine of its scenario: its model and its load."""
     load = words_of(purchases.asked.case.kind).load(purchases.asked.case)
     return " · ".join(filter(None, (subject_words(purchases.asked.facts, VARIED), load)))
 
 
-def _alternatives(jobs: Fleet, again: str) -> list[Line]:
+def _alternatives(jobs: SeveralJobs, again: str) -> list[Line]:
     """Lines on the price of a bought fleet, on separate fleets, and the next command."""
     best, apart = jobs.best, [job.best for job in jobs.jobs]
     if best is None:
@@ -167,7 +167,7 @@ def _alternatives(jobs: Fleet, again: str) -> list[Line]:
     return [*lines, *([shell_line("Next:", f"{again} -o page.html")] if again else [])]
 
 
-def _job_line(jobs: Fleet, place: int, name: str) -> Line:
+def _job_line(jobs: SeveralJobs, place: int, name: str) -> Line:
     """A line on a job on the best machine: GPUs, nodes, idle GPUs, what bounds it, its chance to meet its limits."""
     best = jobs.nearest
     if best is None or best.jobs[place].trial is None:
@@ -185,7 +185,7 @@ def _job_line(jobs: Fleet, place: int, name: str) -> Line:
     return styled(f"  job {place + 1} on {best.machine.node}{plan}: {', '.join(parts)}{sure}")
 
 
-def fleet_json(jobs: Fleet) -> dict[str, Any]:
+def fleet_json(jobs: SeveralJobs) -> dict[str, Any]:
     """All machines as plain values, with their results for every job."""
     return {
         **schema_head("costmodel/fleet/v1"),

@@ -70,7 +70,7 @@ def _answer_lines(found: SolveResult) -> list[Line]:
     some = found.how == "scan" and not found.every
     if found.reaches:
         lines.append(_reached_values_line(found, f"{', of the values tried' if some else ''}{now}"))
-        lines += safety_lines(found, lambda each: _ranges_words(each.reaches), asked.aim)
+        lines += safety_lines(found, lambda each: _ranges_words(each.reaches), asked.chance_event)
         lines += _lines_at_answer(found)
     elif found.evaluated:
         where = f"{'tried ' if some else ''}from {first} to {last}"
@@ -99,7 +99,7 @@ def _ends_section(found: SolveResult) -> list[Section]:
     trials = list({trial.written[0]: trial for pair in found.ends for trial in pair if trial.costs}.values())
     if not trials:
         return []
-    asked, names = found.asked, with_bands(dict.fromkeys((found.target.column, *found.asked.shown)))
+    asked, names = found.asked, with_bands(dict.fromkeys((found.target.column, *found.asked.shown_results)))
     columns = [Column(short_path(found.path)), *result_columns(asked, names), Column("verdict", "l")]
     rows = [
         [readable(each.written[0]), *result_cells(asked, each, names), trial_verdict(asked, each)] for each in trials
@@ -114,7 +114,7 @@ def _lines_at_answer(found: SolveResult) -> list[Line]:
     ends = {trial.written[0]: trial for pair in found.ends for trial in pair}
     trial = ends.get(found.answer or "")
     if trial is not None and trial.costs:
-        heads = zip(result_heads(found.asked, found.asked.shown), found.asked.shown, strict=True)
+        heads = zip(result_heads(found.asked, found.asked.shown_results), found.asked.shown_results, strict=True)
         named = [f"{head} {_result_with_band(found.asked, trial, name)}" for head, name in heads]
         lines.append(styled(f"  at {readable(trial.written[0])}: {' · '.join(named)}"))
     if found.beyond is not None:

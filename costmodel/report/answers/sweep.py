@@ -10,7 +10,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
-from costmodel.explore.vary.sweep import Swept
+from costmodel.explore.vary.sweep import SweepResult
 from costmodel.explore.workload_interface import Trial
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import fail
@@ -45,7 +45,7 @@ _GPU_RATE = "tokens_per_s_per_gpu"
 _BAR = 16
 
 
-def sweep_document(swept: Swept, *, chart: bool = False) -> AnswerDocument:
+def sweep_document(swept: SweepResult, *, chart: bool = False) -> AnswerDocument:
     """A table with a row for each combination: its settings, its results, and the fault if it has one."""
     priced = any(map(is_money, swept.shown))
     about: list[Line] = [*varied_head(swept.asked, swept.paths, priced=priced)]
@@ -69,13 +69,13 @@ def sweep_document(swept: Swept, *, chart: bool = False) -> AnswerDocument:
     )
 
 
-def _next_lines(swept: Swept) -> list[Line]:
+def _next_lines(swept: SweepResult) -> list[Line]:
     """The command for the best combination, or for the first that works where none is better."""
     first = next((point for point in swept.points if point.works), None)
     return next_lines(swept.asked, _best_combination(swept) or first, searched=swept.best)
 
 
-def combinations_section(swept: Swept) -> Section:
+def combinations_section(swept: SweepResult) -> Section:
     """The section with the table of combinations, with prices if they differ between rows."""
     asked, points = swept.asked, swept.points
     priced = any(map(is_money, swept.shown)) and price_varies(swept.paths)
@@ -101,14 +101,14 @@ def combinations_section(swept: Swept) -> Section:
     return Section("sweep", "What changes", lead, [partial(_draw_sweep, swept)], table=table, beneath=beneath)
 
 
-def _draw_sweep(swept: Swept) -> Draw:
+def _draw_sweep(swept: SweepResult) -> Draw:
     """The plot of a result over the varied keys."""
     from costmodel.report.page.question_figures import sweep_figure
 
     return sweep_figure(swept)
 
 
-def _best_combination(swept: Swept) -> Trial | None:
+def _best_combination(swept: SweepResult) -> Trial | None:
     """The combination with the best first result, preferably a safe one; None if all are equal."""
     name, better = swept.shown[0], swept.asked.columns[swept.shown[0]].better
     known = [point for point in swept.points if point.works and math.isfinite(point.costs.get(name, math.nan))]
@@ -119,12 +119,12 @@ def _best_combination(swept: Swept) -> Trial | None:
     return min(known, key=lambda point: point.costs[name] * (-1.0 if better == "higher" else 1.0), default=None)
 
 
-def _is_risky(swept: Swept, point: Trial) -> bool:
+def _is_risky(swept: SweepResult, point: Trial) -> bool:
     """Whether the chance of a combination to work is below the one that searches prefer."""
     return point.costs.get(swept.asked.chance, 1.0) < SAFE
 
 
-def _conclusion_sentence(swept: Swept) -> str:
+def _conclusion_sentence(swept: SweepResult) -> str:
     """The conclusion: the number of combinations that work, and the best one."""
     works, best = sum(point.works for point in swept.points), _best_combination(swept)
     words = f"{works} of {number_of(len(swept.points), 'combination')} work{'s' if works == 1 else ''}."
@@ -133,7 +133,7 @@ def _conclusion_sentence(swept: Swept) -> str:
     name, pairs = swept.shown[0], zip(map(short_path, swept.paths), best.written, strict=True)
     most, settings = swept.asked.columns[name].better.removesuffix("er"), ", ".join(map(" ".join, pairs))
     risky = any(point.works and _is_risky(swept, point) for point in swept.points) and not _is_risky(swept, best)
-    name = f"{name} with a chance of {percent(SAFE, 2)} {swept.asked.aim}" if risky else name
+    name = f"{name} with a chance of {percent(SAFE, 2)} {swept.asked.chance_event}" if risky else name
     return f"{words} The {most}est {name}, {result_words(swept.asked, best, swept.shown[0])}, is at {settings}."
 
 
@@ -143,7 +143,7 @@ def _result_bar(point: Trial, name: str, most: float) -> str:
     return bar(value / most, _BAR) if most > 0 and 0 <= value <= most else ""
 
 
-def _unequal_sizes_line(swept: Swept) -> list[Line]:
+def _unequal_sizes_line(swept: SweepResult) -> list[Line]:
     """A warning that combinations use different numbers of GPUs although no varied key sets them."""
     sizes = dict.fromkeys(f"{point.about.ranks:,.0f}" for point in swept.points if point.about and point.costs)
     if (
@@ -155,7 +155,7 @@ def _unequal_sizes_line(swept: Swept) -> list[Line]:
     return [styled(f"  ▲ unequal: the points have {and_list(sizes)} accelerators; {_GPU_RATE} compares them", WARN)]
 
 
-def _chart_of(swept: Swept) -> WidthDrawing:
+def _chart_of(swept: SweepResult) -> WidthDrawing:
     """The first result along the only axis."""
     path, column = swept.paths[0], swept.shown[0]
     placed = [(point.values.get(path), point.costs.get(column, math.nan), point) for point in swept.points]
@@ -167,7 +167,7 @@ def _chart_of(swept: Swept) -> WidthDrawing:
     return line_chart([(x, y) for x, y, _ in known], (path, column), (axis_label, say), written=written)
 
 
-def sweep_json(swept: Swept) -> dict[str, Any]:
+def sweep_json(swept: SweepResult) -> dict[str, Any]:
     """All combinations as plain values."""
     asked = swept.asked
     return {
@@ -184,7 +184,7 @@ def sweep_json(swept: Swept) -> dict[str, Any]:
     }
 
 
-def sweep_rows(swept: Swept) -> list[dict[str, Any]]:
+def sweep_rows(swept: SweepResult) -> list[dict[str, Any]]:
     """One row per combination for tables of programs, in SI units; with the plan if each row has its own."""
     rows = []
     for point in swept.points:

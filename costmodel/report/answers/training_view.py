@@ -375,7 +375,7 @@ def _draw_time(view: TrainingView) -> Draw:
 
 def _roofline_section(operations: Sequence[Operation]) -> list[Section]:
     """The matrix products under the roofs of the accelerator."""
-    from costmodel.explore.page.plan_facts import roofs
+    from costmodel.explore.page.plan_facts import rooflines
     from costmodel.report.page.training_page import roofline_figure
 
     if not operations:
@@ -388,7 +388,7 @@ def _roofline_section(operations: Sequence[Operation]) -> list[Section]:
         for place, item in enumerate(operations)
     ]
     limits = " and ".join(
-        f"{show(roof.peak, 'FLOP/s')} from {show(roof.ridge, '')} FLOP/B" for roof in roofs([*operations])
+        f"{show(roof.peak, 'FLOP/s')} from {show(roof.ridge, '')} FLOP/B" for roof in rooflines([*operations])
     )
     lead = f"Each dot is one matrix product of a micro-batch, larger where it takes longer. The roof: {limits}."
     heads = [Column("operation", "l"), *map(Column, ("FLOP/B", "attained", "time", "of the peak"))]

@@ -9,7 +9,7 @@ from costmodel.estimate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.plan_batch import Structure, plan_to_mapping
 from costmodel.estimate.training_answer.evaluate_training import fits_at_p90, verdict
 from costmodel.estimate.training_answer.predict_training import Answer
-from costmodel.explore.answer_summaries import whole_plan
+from costmodel.explore.answer_summaries import complete_plan
 from costmodel.ground.counts import SIZES
 from costmodel.report.data_formats.answer_fields import assumption_fields, finite, import_fields
 from costmodel.report.terminal.head import price_fields
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from costmodel.explore.explain.effects import ExplainedAnswer
-    from costmodel.explore.explain.model_memory import Alone
+    from costmodel.explore.explain.model_memory import ModelMemory
 
 
 def training_plan_fields(
@@ -39,7 +39,7 @@ def training_plan_fields(
 
 def plan_key_fields(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
     """Every size and choice of a plan by its key, null where it is not set."""
-    return whole_plan({**sizes, **plan_to_mapping(structure)})
+    return complete_plan({**sizes, **plan_to_mapping(structure)})
 
 
 def answer_fields_of(answer: Answer) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def remedy_fields_of(answer: ExplainedAnswer, code: str) -> dict[str, Any]:
     return {"try": tried, "remedies": remedies_json(fixes_of_code)}
 
 
-def model_memory_fields(facts: Alone) -> dict[str, Any]:
+def model_memory_fields(facts: ModelMemory) -> dict[str, Any]:
     """The memory of a model without a machine, as plain values."""
     return {
         **schema_head("costmodel/model-memory/v1"),

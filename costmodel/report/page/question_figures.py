@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from costmodel.explore.compare.check import CheckedScenario
-from costmodel.explore.vary.scale import Scaled
+from costmodel.explore.vary.scale import ScalingResult
 from costmodel.explore.vary.sensitivity import Sensitivity
-from costmodel.explore.vary.sweep import Swept
+from costmodel.explore.vary.sweep import SweepResult
 from costmodel.explore.workload_interface import RANKS, Knob, Trial
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, significant
@@ -73,7 +73,7 @@ def _trial_role(trial: TrialValue) -> str:
     return "first" if trial.works else "second"
 
 
-def sweep_figure(found: Swept) -> Plot | Bars:
+def sweep_figure(found: SweepResult) -> Plot | Bars:
     """The first of the results that differ over the combinations: a curve for each value of the other axes, or bars."""
     name, path = _first_differing(found), found.paths[0]
     column, say = found.asked.columns[name], partial(words_of(found.asked.case.kind).result, name)
@@ -105,7 +105,7 @@ def sweep_figure(found: Swept) -> Plot | Bars:
     return Plot("sweep", f"{name} over {short_path(path)}", words, x, y, points, lines, legend)
 
 
-def _first_differing(found: Swept) -> str:
+def _first_differing(found: SweepResult) -> str:
     known = [point.costs for point in found.points if point.costs]
     return next((name for name in found.shown if len({costs.get(name) for costs in known}) > 1), found.shown[0])
 
@@ -127,9 +127,9 @@ def _setting_words(setting: str) -> str:
     return f"{short_path(path).rpartition('.')[2]} {readable(value)}"
 
 
-def scale_figure(found: Scaled) -> Plot | Bars:
+def scale_figure(found: ScalingResult) -> Plot | Bars:
     """A figure that plots a result with its band over the sizes."""
-    name, asked = found.scaling.figure, found.asked
+    name, asked = found.scaling.drawn_result, found.asked
     values = []
     for row in found.rows:
         costs = row.found.point.costs

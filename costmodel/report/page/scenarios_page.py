@@ -145,7 +145,7 @@ def _comparison_part(views: Sequence[tuple[PlanView, Traces]], kind: str) -> Pag
     for view, traces in views:
         asked = workload_of(view.case)
         cells = _result_cells(view, traces, held, working=works(view))
-        rows.append([_scenario_title(view), hourly_price(asked.facts.price), *cells, asked.kept(view.answer).words])
+        rows.append([_scenario_title(view), hourly_price(asked.facts.price), *cells, asked.summary(view.answer).words])
     heads = ("scenario", "price", *(words for words, _ in held), "plan")
     figure = scenarios_figure(shown)
     tables = [PageTable(heads, rows, f"l{'r' * (len(held) + 1)}l")]

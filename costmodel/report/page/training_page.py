@@ -8,7 +8,7 @@ from typing import Any
 
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.estimate.training_answer.evaluate_training import verdict
-from costmodel.explore.page.plan_facts import Operation, PlanFacts, Window, roofs
+from costmodel.explore.page.plan_facts import Operation, PlanFacts, TimelineWindow, rooflines
 from costmodel.explore.page.report_facts import AXES
 from costmodel.explore.search.search import TrainingSearch
 from costmodel.explore.search.training_remedies import plan_settings
@@ -37,7 +37,7 @@ _WORDS = {"F": "forward", "B": "backward", "W": "weight gradient"}
 
 def roofline_figure(operations: Sequence[Operation]) -> Plot:
     """A roofline: FLOP per byte against FLOP per second, both logarithmic."""
-    limits, longest = roofs(list(operations)), max(item.seconds for item in operations)
+    limits, longest = rooflines(list(operations)), max(item.seconds for item in operations)
     intensities = [item.intensity for item in operations] + [roof.ridge for roof in limits]
     low, high = min(intensities) / 3, max(intensities) * 2.5
     fastest = show(max(operation.attained for operation in operations), "FLOP/s")
@@ -78,7 +78,7 @@ def timeline_figures(facts: PlanFacts) -> list[Callable[[float], SvgFigure]]:
     return [_pipeline_timeline(facts, window, place) for place, window in enumerate(facts.windows)]
 
 
-def _pipeline_timeline(facts: PlanFacts, window: Window, place: int) -> Timeline:
+def _pipeline_timeline(facts: PlanFacts, window: TimelineWindow, place: int) -> Timeline:
     """The timeline of a window of the pipeline: a lane per rank, a span per operation."""
     ranks = sorted({event.rank for event in window.events})
     spans = [

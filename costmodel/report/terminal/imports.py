@@ -10,7 +10,7 @@ from rich.text import Text
 from costmodel.exchange.foreign_models import worded
 from costmodel.exchange.import_result import VERDICTS, Imported, Loss, LossKind
 from costmodel.exchange.tables.run_table import COLUMNS
-from costmodel.explore.import_export.import_file import ImportedFile, is_fixed, origins
+from costmodel.explore.import_export.import_file import ImportedFile, is_metadata, values_with_origins
 from costmodel.explore.import_export.import_logs import ImportedResults, ImportedRun
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent
@@ -32,7 +32,11 @@ def document_lines_of(read: ImportedFile) -> list[Line]:
 def summary(read: ImportedFile, written: Path | None) -> list[Line]:
     """What was read from a file and what was lost; the next command if a document was written."""
     found = read.found
-    values = [(path, _plain_text(value), str(origin)) for path, value, origin in origins(read) if not is_fixed(path)]
+    values = [
+        (path, _plain_text(value), str(origin))
+        for path, value, origin in values_with_origins(read)
+        if not is_metadata(path)
+    ]
     lines: list[Line] = [styled(f"{read.file}: {found.format}", HEAD), *_model_lines(read)]
     lines += [line for kind in _KINDS[:-1] for line in _losses(found, kind)]  # what matters comes first
     lines += [styled(f"  ▲ {fault.code} {fault.with_near_word}", WARN) for fault in found.warnings]
@@ -104,7 +108,7 @@ def import_json(read: ImportedFile, document_tree: Any) -> dict[str, Any]:
                 "text": origin.text,
                 "line": (origin.place.line or None) if origin.place else None,
             }
-            for path, _, origin in origins(read)
+            for path, _, origin in values_with_origins(read)
         ],
         "losses": [
             {"kind": loss.kind, "sentence": loss.sentence, "line": loss.place.line if loss.place else None}

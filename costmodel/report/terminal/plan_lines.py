@@ -13,8 +13,8 @@ from costmodel.estimate.shared.results import number, stated_limits
 from costmodel.estimate.training.parallelism.pipeline import stage_layers
 from costmodel.estimate.training_answer.evaluate_training import fits_at_p90, missing_input, verdict
 from costmodel.estimate.training_answer.predict_training import ENDLESS, TOO_LARGE, usual_etp
-from costmodel.explore.answer_summaries import degree_words, form_words
-from costmodel.explore.plan_choice_text import choice_words
+from costmodel.explore.answer_summaries import degree_texts, schedule_texts
+from costmodel.explore.plan_choice_text import recompute_and_offload_texts
 from costmodel.ground.units import chance_words, gib, percent, show_time
 from costmodel.report.terminal.formatting import TIME_TERMS, range_of
 from costmodel.report.terminal.head import remarks_of_plans, scenario_head
@@ -42,7 +42,7 @@ def verdict_words(costs: Mapping[str, float]) -> str:
 def plan_words(answer: Answer) -> str:
     """The degrees and choices of a plan in one line."""
     block, structure = answer.evaluation.block, answer.evaluation.block.structure
-    sizes = degree_words(block)
+    sizes = degree_texts(block)
     if float(block.etp[0]) < usual_etp(answer.inputs, float(block.tp[0])):
         sizes.append("etp 1")
     layers = stage_layers(answer.inputs.model, block)
@@ -50,7 +50,7 @@ def plan_words(answer: Answer) -> str:
     over = answer.inputs.groups and structure.shares == "stages"  # each group's layers are lines of their own
     if len(set(held)) > 1 and not over:
         sizes.append(f"layers {' '.join(held)}")
-    return " · ".join([*sizes, *form_words(block), *choice_words(structure)])
+    return " · ".join([*sizes, *schedule_texts(block), *recompute_and_offload_texts(structure)])
 
 
 _RARER = "no single key fixes this; state rarer failures under run.failures, or shorter stops for each of them"

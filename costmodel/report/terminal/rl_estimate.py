@@ -16,7 +16,7 @@ from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import OWN, REFUSALS
 from costmodel.estimate.shared.results import stated_limits
-from costmodel.explore.answer_summaries import both_words
+from costmodel.explore.answer_summaries import rl_plan_text
 from costmodel.ground.units import (
     chance_words,
     counted,
@@ -83,7 +83,7 @@ def rl_head_lines(case: RlCase, answer: RlAnswer | None = None, *, price: bool =
     subject, job = subject_of(case), job_lines(case.asked.assumed)
     lines: list[Line] = [*job, styled(subject_words(subject), HEAD), styled(iteration_words(case))]
     if answer is not None:
-        lines.append(styled(both_words(answer)))
+        lines.append(styled(rl_plan_text(answer)))
     return [*lines, *(price_lines(subject.price) if price else []), *origin_lines(case)]
 
 

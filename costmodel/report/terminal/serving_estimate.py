@@ -14,7 +14,7 @@ from costmodel.estimate.answer_facts import subject_of
 from costmodel.estimate.serving.predict_serving import REFUSALS, ServingAnswer
 from costmodel.estimate.serving.replicas_for_load import fleet_of
 from costmodel.estimate.serving.service_limits import OWN, breaks_exact_limit, service_limits
-from costmodel.explore.answer_summaries import layout_words, one
+from costmodel.explore.answer_summaries import scalar, serving_plan_text
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import chance_words, gib, percent, rounded_dollars, show, show_time, significant
 from costmodel.report.answers.plan_parts import TimePart
@@ -137,7 +137,7 @@ def _remedy_lines(answer: ServingAnswer) -> list[Line]:
         return []
     if answer.broken and not answer.remedies:
         alone = answer.alone
-        words = "" if alone is None else layout_words(alone)
+        words = "" if alone is None else serving_plan_text(alone)
         return [never_kept_line(answer.inputs, None if alone is None else alone.costs, words)]
     aim = chance_meaning(answer.inputs.case)
     lines: list[Line] = []
@@ -259,7 +259,7 @@ def _node_kind_rows(answer: ServingAnswer) -> list[Line]:
     rows = [
         (
             f"{each.inputs.case.cluster.nodes:g} × {each.inputs.case.node.name}",
-            layout_words(each),
+            serving_plan_text(each),
             percent(each.share),
             *(result(name, each.costs[name]) for name in names),
         )
@@ -307,7 +307,7 @@ def _memory_limit_row(answer: ServingAnswer) -> list[tuple[str, str, str, str, s
     if not limits:
         return []
     share = percent(answer.costs["memory_share"])
-    return [("least memory", f"{share} of {gib(one(answer.evaluation.memory.allowed))} GiB", "", "", limits)]
+    return [("least memory", f"{share} of {gib(scalar(answer.evaluation.memory.allowed))} GiB", "", "", limits)]
 
 
 def _chance_row(answer: ServingAnswer) -> str:

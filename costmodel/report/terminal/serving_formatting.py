@@ -27,7 +27,7 @@ from costmodel.estimate.serving.replicas_for_load import (
 from costmodel.estimate.serving.service_limits import OWN, service_limits, waiting_requests, waits_in_batch
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import KINDS, Limit, stated_limits
-from costmodel.explore.answer_summaries import layout_words, one
+from costmodel.explore.answer_summaries import scalar, serving_plan_text
 from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import (
@@ -242,7 +242,7 @@ def plan_words(answer: ServingAnswer) -> str:
     inputs, workload = answer.inputs, answer.inputs.case.scenario.workload
     lengths = [*number_type_words(workload), *length_words(workload)]
     return " · ".join(
-        [inputs.engine.name, layout_words(answer), *lengths, *conversation_words(workload), load_words(workload)]
+        [inputs.engine.name, serving_plan_text(answer), *lengths, *conversation_words(workload), load_words(workload)]
     )
 
 
@@ -389,11 +389,11 @@ def _does_not_fit(answer: ServingAnswer) -> str:
     """A sentence on what does not fit: weights, a step, the runtime and one request against the memory."""
     memory, inputs = answer.evaluation.memory, answer.inputs
     need = [
-        f"{name} {gib(one(value))}"
+        f"{name} {gib(scalar(value))}"
         for name, value in (("weights", memory.weights), ("a step", memory.activations), ("runtime", memory.runtime))
     ]
-    request = f"one request of {inputs.load.longest:,.0f} tokens {gib(one(memory.one_request))}"
-    return f"{', '.join(need)} and {request} GiB a GPU, of {gib(one(memory.allowed))} GiB that the engine may use"
+    request = f"one request of {inputs.load.longest:,.0f} tokens {gib(scalar(memory.one_request))}"
+    return f"{', '.join(need)} and {request} GiB a GPU, of {gib(scalar(memory.allowed))} GiB that the engine may use"
 
 
 def _over_capacity(answer: ServingAnswer) -> str:
@@ -450,7 +450,7 @@ def _instance_rates(answer: ServingAnswer) -> str:
 
 def _overloaded_links(answer: ServingAnswer) -> str:
     """Which links between instances are full, and what they carry."""
-    near, case = answer.costs["gpus"] <= one(answer.inputs.domain), answer.inputs.case
+    near, case = answer.costs["gpus"] <= scalar(answer.inputs.domain), answer.inputs.case
     most = answer.costs["saturation_per_s"]
     carried = f"they carry the caches of at most {rate_words(most, significant(most))}"
     return f", and the links between them ({(case.scale_up if near else case.scale_out).name}) are full: {carried}"
@@ -467,8 +467,8 @@ def _invalid_plan(answer: ServingAnswer, code: str) -> str:
     """An invalid plan's reason, with the sizes that do not go together."""
     plan, model, inputs = answer.plan, answer.inputs.model, answer.inputs
     if plan.prefill is not None and code == "L050":
-        taken = layout_words(answer).replace(" · decode", " and decode")
-        return f"{taken} need {answer.costs['gpus']:,.0f} accelerators, and the cluster has {one(inputs.ranks):,.0f}"
+        taken = serving_plan_text(answer).replace(" · decode", " and decode")
+        return f"{taken} need {answer.costs['gpus']:,.0f} accelerators, and the cluster has {scalar(inputs.ranks):,.0f}"
     if plan.prefill is not None:
         return REFUSALS[code].meaning
     layers, tp = model.cut_kinds, f"tp {plan.tp:g}"
@@ -480,25 +480,25 @@ def _invalid_plan(answer: ServingAnswer, code: str) -> str:
     }
     if code == "L050":
         needed = answer.costs["gpus"]
-        return f"the replicas need {needed:,.0f} accelerators, and the cluster has {one(inputs.ranks):,.0f}"
+        return f"the replicas need {needed:,.0f} accelerators, and the cluster has {scalar(inputs.ranks):,.0f}"
     if code == "L052":
         heads = [kind.attention.kv_heads for kind in layers if kind.attention is not None]
-        wrong = next((each for each in map(one, heads) if each % plan.tp and plan.tp % each), one(heads[0]))
+        wrong = next((each for each in map(scalar, heads) if each % plan.tp and plan.tp % each), scalar(heads[0]))
         return f"{wrong:,.0f} key-value heads are neither divisible by {tp} nor a divisor of it"
     if code == "L062":
-        prompt, budget = one(inputs.load.computed), one(inputs.budget)
+        prompt, budget = scalar(inputs.load.computed), scalar(inputs.budget)
         if inputs.load.prompt_spread:
-            share = percent(one(longer_than_a_step(inputs.load, inputs.budget)), 2)
+            share = percent(scalar(longer_than_a_step(inputs.load, inputs.budget)), 2)
             return f"{share} of the prompts are longer than a step of {budget:,.0f} tokens, which computes each whole"
         return f"a prompt of {prompt:,.0f} tokens is computed in one step, which holds {budget:,.0f}"
     if code in ("L063", "L064", "L065"):
         return _indivisible_cache(answer, code)
     if code == "L055":
-        return f"pp {plan.pp:g} is more than the {one(layer_count(model)):,.0f} layers of the model"
+        return f"pp {plan.pp:g} is more than the {scalar(layer_count(model)):,.0f} layers of the model"
     if code not in counts:
         return REFUSALS[code].meaning
     what, all_of_them = counts[code]
-    undivided = next((each for each in map(one, all_of_them) if each % plan.tp), None)
+    undivided = next((each for each in map(scalar, all_of_them) if each % plan.tp), None)
     return REFUSALS[code].meaning if undivided is None else f"{undivided:,.0f} {what} are not divisible by {tp}"
 
 
@@ -511,10 +511,9 @@ def _indivisible_cache(answer: ServingAnswer, code: str) -> str:
         own = [kind.attention for kind in answer.inputs.model.layers if kind.attention is not None]
         if not own:
             return REFUSALS[code].meaning
-        most = max(own, key=lambda each: one(each.kv_heads))
-        groups = (
-            f"{one(most.kv_heads):,.0f} key-value heads with {one(most.heads) / one(most.kv_heads):,.0f} query heads"
-        )
+        most = max(own, key=lambda each: scalar(each.kv_heads))
+        kv_heads, query_heads = scalar(most.kv_heads), scalar(most.heads)
+        groups = f"{kv_heads:,.0f} key-value heads with {query_heads / kv_heads:,.0f} query heads"
         return f"tp {plan.tp:g} has no {plan.dcp:g} ranks that hold the same of {groups} each"
     if engine.decode_context is None:
         return f"{engine.name} has no option that divides the cache by tokens among ranks of tp"

@@ -11,7 +11,7 @@ from costmodel.estimate.model.mixers.mixing_half import CacheKind
 from costmodel.estimate.serving.cache_breakdown import cache_by_kind, first_token_cache, host_cache, logged_tokens
 from costmodel.estimate.serving.engine_memory import graph_memory, host_expert_memory, start_rate
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.explore.answer_summaries import one
+from costmodel.explore.answer_summaries import scalar
 from costmodel.explore.serving.remedy_trials import CacheLever
 from costmodel.ground.units import gib, percent, show, show_memory, show_time, significant
 from costmodel.report.answers.memory import room_words
@@ -28,24 +28,24 @@ def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> Memor
     """The memory breakdown of a replica's most loaded accelerator; levers: changes of the KV cache that were tried."""
     use, costs = answer.evaluation.memory, answer.costs
     tokens = f"{significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens of a replica, {_block_words(answer)}"
-    libraries = "context and libraries" + (", NCCL" if one(costs["gpus"]) > 1 else "")
-    if one(graphs := graph_memory(answer.inputs)):
-        libraries += f", {gib(one(graphs))} of captured graphs"
+    libraries = "context and libraries" + (", NCCL" if scalar(costs["gpus"]) > 1 else "")
+    if scalar(graphs := graph_memory(answer.inputs)):
+        libraries += f", {gib(scalar(graphs))} of captured graphs"
     lines = [
-        LedgerLine("weights", [one(use.weights)], _width_note(answer), "weights"),
-        LedgerLine("activations", [one(use.activations)], _largest_step_note(answer), "activations"),
-        LedgerLine("runtime", [one(use.runtime)], libraries, "runtime"),
-        LedgerLine("cache", [max(one(use.pool), 0.0)], tokens, "third"),
+        LedgerLine("weights", [scalar(use.weights)], _width_note(answer), "weights"),
+        LedgerLine("activations", [scalar(use.activations)], _largest_step_note(answer), "activations"),
+        LedgerLine("runtime", [scalar(use.runtime)], libraries, "runtime"),
+        LedgerLine("cache", [max(scalar(use.pool), 0.0)], tokens, "third"),
     ]
     fits, note = "M001" not in answer.broken, _memory_share_note(answer)
-    note = note if fits else f"of {gib(one(use.allowed))} GiB that the engine may use: {note}"
-    short = f"  {room_words(one(use.with_pool), one(use.allowed))}   does not fit"
+    note = note if fits else f"of {gib(scalar(use.allowed))} GiB that the engine may use: {note}"
+    short = f"  {room_words(scalar(use.with_pool), scalar(use.allowed))}   does not fit"
     return MemoryLedger(
         _usable_memory_head(answer),
         ["fullest"],
         lines,
         [LedgerSum("asked" if fits else "needed", len(lines), note)],
-        one(use.total),
+        scalar(use.total),
         "of the GPU",
         styled("  fits", GOOD) if fits else styled(short, BAD),
         [Text(), *_capacity_rows(answer, levers)],
@@ -75,9 +75,9 @@ def _host_cache_fields(answer: ServingAnswer) -> dict[str, Any]:
 def _usable_memory_head(answer: ServingAnswer) -> str:
     """The head of the memory table: which memory the engine may use."""
     engine, use = answer.inputs.engine, answer.evaluation.memory
-    share = f"{one(use.fraction) * 100:.3g} %"
+    share = f"{scalar(use.fraction) * 100:.3g} %"
     of = {
-        "share-of-total": f"{share} of {gib(one(use.total))} GiB that the driver reports",
+        "share-of-total": f"{share} of {gib(scalar(use.total))} GiB that the driver reports",
         "share-of-free-before": f"{share} of what is free before loading, weights and cache together",
         "share-of-free-after": f"{share} of what is free after loading",
     }[engine.memory.definition]
@@ -87,7 +87,7 @@ def _usable_memory_head(answer: ServingAnswer) -> str:
 def _width_note(answer: ServingAnswer) -> str:
     """Bytes per parameter, and of routed experts if these differ."""
     types = answer.inputs.types
-    weight, expert = one(types.weight), one(types.expert_weight)
+    weight, expert = scalar(types.weight), scalar(types.expert_weight)
     experts = f", {expert:.4g} of experts" if expert != weight and answer.inputs.model.has_experts else ""
     count = answer.plan.redundant_experts
     copies = f", {count:.0f} copies of experts" if count else ""
@@ -118,13 +118,13 @@ def _memory_share_note(answer: ServingAnswer) -> str:
         "share-of-free-before": "mem_fraction_static",
         "share-of-free-after": "free_gpu_memory_fraction",
     }[answer.inputs.engine.memory.definition]
-    return f"{words} {one(answer.evaluation.memory.fraction):.3g}"
+    return f"{words} {scalar(answer.evaluation.memory.fraction):.3g}"
 
 
 def _capacity_rows(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
     """Rows on cache bytes per token, and on how many requests fit in the pool."""
     costs, load = answer.costs, answer.inputs.load
-    held = _mib_text(one(answer.evaluation.memory.one_request))
+    held = _mib_text(scalar(answer.evaluation.memory.one_request))
     longest = f"{float(load.longest):,.0f}"
     own = answer.inputs.engine.memory.definition == "share-of-total"
     logged = f" (vLLM logs: Maximum concurrency for {longest} tokens per request)" if own else ""
@@ -132,7 +132,7 @@ def _capacity_rows(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[
     flying = "" if "M001" in answer.broken else f"; {significant(costs['concurrency'])} are in flight at this load"
     token = _window_cache_words(answer) or f"{show_memory(costs['kv_bytes_per_token'])} per token"
     aside = _reserved_cache_rows(answer)
-    blocks = f", {significant(one(answer.evaluation.memory.logged) / 1e3, 4)} k in whole blocks" if aside else ""
+    blocks = f", {significant(scalar(answer.evaluation.memory.logged) / 1e3, 4)} k in whole blocks" if aside else ""
     rows = [
         ("cache", f"{token}; one GPU holds {held} of {longest} tokens"),
         *aside,
@@ -191,7 +191,7 @@ def _longest_request_rows(answer: ServingAnswer) -> str:
     longest = f"at most {answer.inputs.model.max_sequence:,.0f} tokens by the model"
     if _fixed_cache_layers(cache_by_kind(answer.inputs, answer.evaluation.layout)):
         return longest
-    most = one(answer.costs["cache_pool_tokens"]) / float(answer.evaluation.layout.dp_attention[0])
+    most = scalar(answer.costs["cache_pool_tokens"]) / float(answer.evaluation.layout.dp_attention[0])
     return f"{longest}, {most:,.0f} by the cache"
 
 
@@ -201,8 +201,8 @@ def _host_rows(answer: ServingAnswer) -> list[tuple[str, str]]:
     experts = list[tuple[str, str]]()
     if own is not None:
         layout, memory = answer.evaluation.layout, answer.inputs.case.node.memory
-        held = one(host_expert_memory(answer.inputs, layout)) * min(
-            one(layout.ranks) * one(layout.replicas), answer.inputs.case.node.built
+        held = scalar(host_expert_memory(answer.inputs, layout)) * min(
+            scalar(layout.ranks) * scalar(layout.replicas), answer.inputs.case.node.built
         )
         of = f" of {show_memory(memory.capacity)}" if memory is not None else ""
         experts = [
@@ -229,8 +229,8 @@ def _start_row(answer: ServingAnswer) -> list[tuple[str, str]]:
     start, whole = answer.inputs.engine.start, answer.costs["start_time"]
     if start is None or "M001" in answer.broken:
         return []
-    rate, weights = start_rate(answer.inputs), one(answer.evaluation.memory.weights)
-    words = f"{show_time(weights / one(rate))} to read weights at {show(one(rate), 'B/s')} a GPU"
+    rate, weights = start_rate(answer.inputs), scalar(answer.evaluation.memory.weights)
+    words = f"{show_time(weights / scalar(rate))} to read weights at {show(scalar(rate), 'B/s')} a GPU"
     return [("start", f"{show_time(whole)} until a replica answers, of that {words}")]
 
 

@@ -16,7 +16,7 @@ from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.search.required_chance import preferred_chance, stated_chance
 from costmodel.explore.serving.remedy_trials import ServingTrial
 from costmodel.explore.serving.scale_by_rate import FewerGpus, trial_at
-from costmodel.explore.vary.scale import Scaled, ScaledSize
+from costmodel.explore.vary.scale import ScaledSize, ScalingResult
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import chance_words, percent, rounded_dollars, significant
 from costmodel.report.data_formats.answer_fields import finite
@@ -35,7 +35,7 @@ from costmodel.report.terminal.serving_formatting import (
 _SURE, _TOSS = 0.9, 0.05  # the chance that --safe 90% asks for; one so near to a half is called a coin toss
 
 
-def lines_below_sizes(found: Scaled) -> list[Line]:
+def lines_below_sizes(found: ScalingResult) -> list[Line]:
     """Lines below the table of `scale` for a service."""
     case = serving(found.asked.case)
     trials = [trial_at(row.found) for row in found.rows]

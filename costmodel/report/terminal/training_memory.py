@@ -17,7 +17,7 @@ from costmodel.estimate.training.memory_breakdown import ALLOCATED, LINES, RESER
 from costmodel.estimate.training.parallelism.pipeline import summed_once, weight_replication
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
 from costmodel.estimate.training_answer.evaluate_training import verdict
-from costmodel.explore.plan_choice_text import choice_words, tuning_notes
+from costmodel.explore.plan_choice_text import adapter_notes, recompute_and_offload_texts
 from costmodel.ground.units import counted, gib, percent, show_memory
 from costmodel.report.answers.memory import room_words
 from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from costmodel.estimate.training_answer.predict_training import Answer
-    from costmodel.explore.explain.model_memory import Alone
+    from costmodel.explore.explain.model_memory import ModelMemory
 
 
 def training_ledger(answer: Answer) -> MemoryLedger:
@@ -96,13 +96,13 @@ def _free_memory_line(answer: Answer) -> Text:
     return styled(words, WARN if risky else VERDICT_STYLE[stated])
 
 
-def _active_parameters_line(facts: Alone) -> Iterator[Text]:
+def _active_parameters_line(facts: ModelMemory) -> Iterator[Text]:
     """A line on the parameters of an MoE model that one token uses."""
     if facts.active is not None:
         yield styled(f"  {float(facts.active):,.0f} active: met by one token, embedding and head included")
 
 
-def model_memory(facts: Alone) -> AnswerDocument:
+def model_memory(facts: ModelMemory) -> AnswerDocument:
     """A model without a machine: parameters, weights, and states by ZeRO stage."""
     name, count = facts.model.title, f"{float(facts.parameters):,.0f} parameters"
     head: list[Line] = [
@@ -128,7 +128,7 @@ def model_memory(facts: Alone) -> AnswerDocument:
     return AnswerDocument(None, name, head, f"{name} has {count}.", "plain", sections, assumed, closing=closing)
 
 
-def _cache_lines(facts: Alone) -> list[Line]:
+def _cache_lines(facts: ModelMemory) -> list[Line]:
     """The KV cache of a sequence in serving, by kind of layer."""
     if not facts.cache:
         return []
@@ -136,7 +136,7 @@ def _cache_lines(facts: Alone) -> list[Line]:
     return [table, styled("  in serving: 16 bits, all heads once")]
 
 
-def _search_command(facts: Alone) -> str:
+def _search_command(facts: ModelMemory) -> str:
     """The command that ranks plans for this model."""
     return shlex.join(["costmodel", "search", "--model", facts.named])
 
@@ -198,7 +198,7 @@ def ledger_note(answer: Answer, name: str) -> str:
         "weights": _weight_words(answer),
         "gradients": _gradient_words(answer),
         "optimizer": f"{optimizer}, {_sharding_words(answer)}" if _effective_zero(answer) >= 1 else optimizer,
-        "activations": choice_words(structure)[0],
+        "activations": recompute_and_offload_texts(structure)[0],
     }
     if ledger_label(answer, "gathered") == "copies":
         unpacked = "4-bit weights, unpacked for use"
@@ -209,7 +209,7 @@ def ledger_note(answer: Answer, name: str) -> str:
         notes["runtime"] = "context (assumed)"
     if states.cast and inputs.tuning is None:
         notes["gathered"] = f"{states.compute:.0f} B a parameter that matmuls read, autocast's copies"
-    notes |= tuning_notes(inputs)
+    notes |= adapter_notes(inputs)
     if structure.recompute_modules is not None:
         notes["recompute"] = "recomputed modules of one layer"
     return notes.get(name, _NOTES.get(name, ""))

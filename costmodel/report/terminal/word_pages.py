@@ -9,7 +9,7 @@ from rich.text import Text
 
 from costmodel.documents.reader.sources import argument_meaning
 from costmodel.explore.explain.explain import quantities
-from costmodel.explore.explain.pages import Page, all_words, worth_asking
+from costmodel.explore.explain.pages import Page, all_words, words_by_kind
 from costmodel.explore.explain.phrases import AnsweredQuestion
 from costmodel.report.terminal.layout import (
     DIM,
@@ -30,7 +30,7 @@ KeyValues = Sequence[tuple[str, str, str]]  # paths of a scenario with their val
 
 def words_lines() -> list[Line]:
     """Words that `explain` knows, by kind; a short answer has a line for each kind, and one for all equations."""
-    groups = worth_asking()
+    groups = words_by_kind()
     brief = {kind: known for kind, known in groups.items() if not kind.startswith(_EQUATIONS)}
     brief["equations"] = [name for kind, known in groups.items() if kind not in brief for name in known]
     lines = [styled(cut_list(f"{kind:<{_WIDE}}", known, ", ")) for kind, known in brief.items()]

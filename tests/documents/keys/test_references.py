@@ -15,7 +15,7 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.rl import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
-from costmodel.explore.compare.input_paths import holding, leaves
+from costmodel.explore.compare.input_paths import document_of_path, input_values
 from costmodel.ground.units import Figure
 
 SCHEMA = Scenario.model_json_schema()
@@ -51,10 +51,10 @@ def test_documents_are_read_behind_those_that_name_them() -> None:
 
 
 def test_what_was_put_at_a_leaf_stands_there(case: ResolvedScenario) -> None:
-    found = {path: leaf.value for path, leaf in leaves(case).items() if isinstance(leaf.value, float)}
+    found = {path: leaf.value for path, leaf in input_values(case).items() if isinstance(leaf.value, float)}
     assert len(found) > 150
     for path, value in found.items():
-        held, key = holding(path)
+        held, key = document_of_path(path)
         document = getattr(case, held)
         assert at(document, key) == value, path
         again = changed(document, key, Figure(value))

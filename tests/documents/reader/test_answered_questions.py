@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.explore.explain.phrases import parsed, questions
+from costmodel.explore.explain.phrases import parse_question, questions
 
 PAGES = Path(__file__).resolve().parents[3] / "docs/answers"
 PAGE = """<!-- costmodel explain: b, c-d -->
@@ -31,7 +31,7 @@ $ costmodel list
 
 
 def test_a_page_is_read_as_plain_sentences() -> None:
-    page = parsed("a", PAGE)
+    page = parse_question("a", PAGE)
     assert page is not None
     assert (page.words, page.question) == (("a", "b", "c-d"), "Is it **so**?")
     assert page.parts() == [
@@ -41,7 +41,7 @@ def test_a_page_is_read_as_plain_sentences() -> None:
         ("$ costmodel list\n…", True),
         ("The common mistake: none.", False),
     ]
-    assert parsed("index", "# Answers\n") is None
+    assert parse_question("index", "# Answers\n") is None
 
 
 def test_every_page_has_words_a_number_and_a_mistake_and_is_listed() -> None:

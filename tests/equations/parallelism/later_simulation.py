@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from costmodel.explore.explain.schedule_order import BOTH_WAYS, FOLDED, Kind, order, stage_of
+from costmodel.explore.explain.schedule_order import BOTH_WAYS, FOLDED, Kind, operations_of_rank, stage_of
 
 Duration = Callable[[Kind, int, int], float]  # kind, rank, stage
 
@@ -42,7 +42,7 @@ def run(schedule: str, p: int, m: int, v: int, duration: Duration) -> Ran:
 @functools.cache
 def _sequence(schedule: str, p: int, m: int, v: int) -> tuple[list[tuple[int, Places, Places]], int]:
     """Rank, operations and what they need, each behind what it needs, however long they take; and the most held."""
-    queues = [list(order(schedule, p, m, v, rank)) for rank in range(p)]
+    queues = [list(operations_of_rank(schedule, p, m, v, rank)) for rank in range(p)]
     stages = 2 * p if schedule in FOLDED else p if schedule in BOTH_WAYS or v == 1 else v * p
     found: list[tuple[int, Places, Places]] = []
     done: set[tuple[Kind, int, int]] = set()
@@ -72,7 +72,7 @@ def complete(schedule: str, p: int, m: int, v: int) -> bool:
     counts = Counter(
         (kind, stage_of(schedule, p, rank, chunk), batch)
         for rank in range(p)
-        for group in order(schedule, p, m, v, rank)
+        for group in operations_of_rank(schedule, p, m, v, rank)
         for kind, chunk, batch in group
     )
     stages = 2 * p if schedule in FOLDED else p if schedule in BOTH_WAYS else v * p

@@ -8,7 +8,7 @@ from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.estimate.rl.predict_rl import predict
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
-from costmodel.explore.compare.input_paths import changed
+from costmodel.explore.compare.input_paths import case_with_number
 
 OF_BOTH = {
     "cluster.node.accelerator.memory.bandwidth": 3.1e12,
@@ -38,7 +38,7 @@ def test_known_steps_change_no_answer(case: RlCase) -> None:
     """Turned one after the other with the steps of all before, every figure has the results it has alone."""
     steps = TrainerSteps()
     for path, value in {**OF_BOTH, **OF_ENGINES}.items():
-        turned = changed(case, path, value)
+        turned = case_with_number(case, path, value)
         assert predict(turned, steps).costs == pytest.approx(predict(turned).costs, nan_ok=True, rel=1e-12), path
     assert predict(case, steps).costs == pytest.approx(predict(case).costs, nan_ok=True, rel=1e-12)
 
@@ -47,7 +47,7 @@ def test_a_figure_of_the_engines_evaluates_no_further_step(case: RlCase) -> None
     steps = TrainerSteps()
     first = predict(case, steps)
     for path, value in OF_ENGINES.items():
-        found = predict(changed(case, path, value), steps)
+        found = predict(case_with_number(case, path, value), steps)
         assert found.inputs.trainer is first.inputs.trainer, path
     for path, value in OF_BOTH.items():
-        assert predict(changed(case, path, value), steps).inputs.trainer is not first.inputs.trainer, path
+        assert predict(case_with_number(case, path, value), steps).inputs.trainer is not first.inputs.trainer, path

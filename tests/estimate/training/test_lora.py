@@ -10,7 +10,7 @@ from costmodel.equations.layers.parameters import packed_bytes
 from costmodel.estimate.model.shards import model_parameters, shard
 from costmodel.estimate.training.stage_parameters import adapter_matmuls, adapters, trained_per_layer
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.plan_choice_text import tuning_notes
+from costmodel.explore.plan_choice_text import adapter_notes
 from costmodel.report.terminal.head import scenario_head
 from estimate.cases import ask, costs, inputs, line, one, written_out
 
@@ -164,10 +164,10 @@ def test_converted_copies_of_frozen_weights_are_named() -> None:
     copies = 2 * 32 * shard(wide.model, kind, 1.0).parameters
     weights = [line(ask(asked, zero=0), "weights") for asked in (wide, narrow)]
     assert weights[1] - weights[0] == pytest.approx(copies, rel=1e-3)
-    notes = [tuning_notes(asked)["weights"] for asked in (wide, narrow)]
+    notes = [adapter_notes(asked)["weights"] for asked in (wide, narrow)]
     assert "fp8" not in notes[0]
     assert "16 bits, with 2 B of fp8 in the layers" in notes[1]
-    assert "2 B of fp8-block" in tuning_notes(tuned(stack="hai-llm", precision="fp8-block"))["weights"]
+    assert "2 B of fp8-block" in adapter_notes(tuned(stack="hai-llm", precision="fp8-block"))["weights"]
 
 
 def test_frozen_weights_that_are_kept_narrow_alone_are_never_converted() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costmodel.commands.output import written_together
+from costmodel.commands.output import write_all_or_none
 from costmodel.documents.reader.folders import shipped_file
 from costmodel.documents.reader.library import CachedReader, names, read
 from costmodel.estimate.serving.serving_inputs import inputs_of
@@ -185,7 +185,7 @@ def test_steps_on_an_accelerator_that_is_not_shipped_become_its_document() -> No
     assert shares["memory_share"].identified
     assert shares["memory_share"].value < 0.9 * shares["memory_share"].prior
     assert found.fitted["tpot"].median < 0.5 * found.shipped["tpot"].median
-    written_together(engine_texts(found), folder=True)
+    write_all_or_none(engine_texts(found), folder=True)
     document = read("efficiency", "mygpu")
     assert document.matmul["bf16"].memory_share == pytest.approx(shares["memory_share"].value, rel=0.01)
     assert document.matmul["bf16"].fitted.points == len(USERS)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.commands.output import written_together
+from costmodel.commands.output import write_all_or_none
 from costmodel.documents.reader import folders
 from costmodel.documents.reader.library import read
 from costmodel.documents.text.yaml_editor import refuse_shipped
@@ -85,10 +85,10 @@ def test_documents_are_written_together_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "scenarios").touch()
     first, second = tmp_path / "hardware/efficiencies/a.yaml", tmp_path / "scenarios/stacks/b.yaml"
     with pytest.raises(CostModelError, match="cannot be written"):
-        written_together({first: "a", second: "b"}, folder=True)
+        write_all_or_none({first: "a", second: "b"}, folder=True)
     assert list(first.parent.iterdir()) == []
     (tmp_path / "scenarios").unlink()
-    written_together({first: "a", second: "b"}, folder=True)
+    write_all_or_none({first: "a", second: "b"}, folder=True)
     assert (first.read_text("utf-8"), second.read_text("utf-8")) == ("a", "b")
 
 

@@ -101,7 +101,7 @@ def team(folder: Path, noise: np.random.Generator) -> None:
     from costmodel.estimate.training_answer.predict_training import predict
     from costmodel.evidence.validate.validate import validated
     from costmodel.explore.import_export.import_file import GivenBesideFile
-    from costmodel.explore.import_export.import_log_folder import log_folder
+    from costmodel.explore.import_export.import_log_folder import read_log_folder
 
     for night in NIGHTS:
         (folder / night).mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def team(folder: Path, noise: np.random.Generator) -> None:
         text = SCENARIO.format(title=name, model=model, nodes=1, workload=workload, stack="vllm", plan=f"{{tp: {tp}}}")
         (folder / f"serve-{name}.yaml").write_text(text, "utf-8")
         _benchmarks(folder / NIGHTS[0], name, [(1.0, 1.0)] * len(USERS), RELEASES[0])
-    shown = log_folder(str(folder), GivenBesideFile()).nights[NIGHTS[0]]
+    shown = read_log_folder(str(folder), GivenBesideFile()).nights[NIGHTS[0]]
     served = [table for table in shown if "ttft_s" in table.columns]
     tokens, firsts = (validated(served, quantity=quantity) for quantity in ("tpot", "ttft"))
     for night in NIGHTS:

@@ -17,7 +17,7 @@ from costmodel.evidence.validate.outcomes import Compared
 from costmodel.evidence.validate.validate import ALL, moved_terms, validated
 from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.explore.import_export.import_file import GivenBesideFile
-from costmodel.explore.import_export.import_log_folder import log_folder
+from costmodel.explore.import_export.import_log_folder import read_log_folder
 
 from .runs_of_22b import BASE, MODERN
 
@@ -99,7 +99,7 @@ def test_a_planted_change_is_named_in_nineteen_of_twenty_draws(known: tuple[Comp
 @pytest.fixture(scope="module")
 def served() -> tuple[Compared, ...]:
     """Times per token of two services, at four numbers of users each."""
-    nights = log_folder(str(Path(__file__).parents[1] / "measured" / "team"), GivenBesideFile()).nights
+    nights = read_log_folder(str(Path(__file__).parents[1] / "measured" / "team"), GivenBesideFile()).nights
     tables = [table for table in nights["2026-11-28"] if type(table) is ServingTable]
     return tuple(figure for part in validated(tables, quantity="tpot") for figure in part.figures)
 

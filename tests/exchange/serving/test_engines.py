@@ -96,7 +96,7 @@ def test_the_share_of_memory_is_translated_so_that_the_pool_stays(to: str) -> No
 def test_a_cache_that_no_share_leaves_is_larger_or_smaller(
     share: float, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("costmodel.explore.import_export.export_serving._share_for", lambda *_: share)
+    monkeypatch.setattr("costmodel.explore.import_export.export_serving._memory_share_for_pool", lambda *_: share)
     there = exported("vllm", "dense", "workload.precision=bf16", to="sglang")
     assert f"its own: {words}, this one " in there.translated
 

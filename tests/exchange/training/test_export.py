@@ -25,8 +25,8 @@ from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.training.formats import TARGETS, Exported, exported
 from costmodel.exchange.training.job import Job
 from costmodel.exchange.write_yaml import shape
-from costmodel.explore.compare.select_plan import plan_of
-from costmodel.explore.import_export.export_plan import job_of
+from costmodel.explore.compare.select_plan import plan_of_row
+from costmodel.explore.import_export.export_plan import training_job_of
 from costmodel.explore.search.search import search
 
 EVERY = {
@@ -52,7 +52,7 @@ def jobs(name: str, most: int = 48) -> list[Job]:
     """A job for each of the best plans of a search."""
     asked = case(**SEARCHES[name])
     found = search(asked, most, workers=1)
-    return [job_of(answer(found.inputs_of(row.variant), plan_of(row))) for row in found.best]
+    return [training_job_of(answer(found.inputs_of(row.variant), plan_of_row(row))) for row in found.best]
 
 
 def document(found: Exported, job: Job) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def predict_job(name: str, job: Job) -> dict[str, float]:
 def test_models_of_the_library_come_back_from_options_of_megatron(shape: str) -> None:
     layers = sum(kind.count for kind in read("model", shape).layers)
     asked = case(shape, nodes=8 * round(layers), sequence=2048, plan={"zero": 1}, global_batch=64 * round(layers))
-    job = job_of(answer(predict(asked).inputs, Plan(zero=1, recompute="none")))
+    job = training_job_of(answer(predict(asked).inputs, Plan(zero=1, recompute="none")))
     found = exported(TARGETS["megatron"], job)
     assert not [fault.sentence for fault in found.faults]
     corrected = "--moe-router-enable-expert-bias" in found.text  # Megatron-LM has it beside sigmoid scores alone
@@ -117,7 +117,7 @@ def test_models_of_the_library_come_back_from_options_of_megatron(shape: str) ->
 @pytest.mark.parametrize(("shape", "flavor"), [("llama-3-70b", "70B"), ("llama-3.1-70b", "70B"), ("gpt-3-175b", "")])
 def test_a_flavor_of_torchtitan_is_a_shape_whatever_its_longest_sequence(shape: str, flavor: str) -> None:
     asked = case(shape, nodes=64, sequence=2048, plan={"zero": 3}, global_batch=512, stack="fsdp2")
-    job = job_of(answer(predict(asked).inputs, Plan(zero=3, recompute="full", micro_batch=1)))
+    job = training_job_of(answer(predict(asked).inputs, Plan(zero=3, recompute="full", micro_batch=1)))
     found = exported(TARGETS["torchtitan"], job)
     assert (f'model_registry("{flavor}")' in found.text) == bool(flavor)
     assert any("no flavor of torchtitan" in note for note in found.notes) != bool(flavor)
@@ -125,7 +125,7 @@ def test_a_flavor_of_torchtitan_is_a_shape_whatever_its_longest_sequence(shape: 
 
 def test_a_shipped_scenario_is_exported() -> None:
     found = training(load_any("llama-3-70b-512", ()))
-    text = exported(TARGETS["megatron"], job_of(predict(found))).text
+    text = exported(TARGETS["megatron"], training_job_of(predict(found))).text
     assert "--nproc-per-node 8 --nnodes 64" in text
     assert "--tensor-model-parallel-size 8" in text
 

@@ -20,8 +20,14 @@ from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.shared.plan_batch import plan_to_mapping
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.estimate.training_answer.predict_training import Answer, answer
-from costmodel.explore.diagnose.diagnose import Cause, Diagnosis, _value, causes, diagnose
-from costmodel.explore.diagnose.measured import TERMS, MeasuredStep, PredictedTerms, of_evaluation, with_figure
+from costmodel.explore.diagnose.diagnose import Cause, Diagnosis, _value_after_change, diagnose, possible_causes
+from costmodel.explore.diagnose.measured import (
+    TERMS,
+    MeasuredStep,
+    PredictedTerms,
+    predicted_with_value,
+    terms_of_evaluation,
+)
 from costmodel.explore.search.search import search
 from costmodel.ground.counts import SIZES
 
@@ -66,7 +72,7 @@ def planted(
     if cause.way == "added":
         return base.with_added(cause.term, base.step * draw.uniform(0.05, 0.8))
     turned = draw.uniform(0.3, 1) if cause.way == "share" else draw.uniform(0.2, 4)
-    return with_figure(case, plan, cause.path, _value(cause, turned))
+    return predicted_with_value(case, plan, cause.path, _value_after_change(cause, turned))
 
 
 def noisy(draw: random.Random, found: PredictedTerms) -> MeasuredStep:
@@ -83,8 +89,8 @@ def trial(seed: int) -> tuple[Trial, Diagnosis]:
         case, known = plans(name)
         plan = draw.choice(known)
         asked = answer(training_inputs(replace(case, scenario=case.scenario.model_copy(update={"plan": plan}))), plan)
-        base, row = of_evaluation(asked.evaluation), asked.evaluation.costs.row()
-        cause = draw.choice(list(causes(asked, base)))
+        base, row = terms_of_evaluation(asked.evaluation), asked.evaluation.costs.row()
+        cause = draw.choice(list(possible_causes(asked, base)))
         for _ in range(4):
             found = planted(draw, case, plan, base, cause)
             if found is not None and found.step > 1.02 * row["step_time_high"]:
@@ -100,7 +106,7 @@ def own(name: str) -> tuple[Answer, PredictedTerms]:
     asked = answer(
         training_inputs(replace(case, scenario=case.scenario.model_copy(update={"plan": known[0]}))), known[0]
     )
-    return asked, of_evaluation(asked.evaluation)
+    return asked, terms_of_evaluation(asked.evaluation)
 
 
 def main(count: int) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.training_answer.predict_training import predict
-from costmodel.explore.diagnose.diagnose import causes, diagnose
-from costmodel.explore.diagnose.measured import TERMS, MeasuredStep, of_evaluation
+from costmodel.explore.diagnose.diagnose import diagnose, possible_causes
+from costmodel.explore.diagnose.measured import TERMS, MeasuredStep, terms_of_evaluation
 from costmodel.explore.explain.pages import page
 
 from .planted import SCENARIOS, own, trial
@@ -38,7 +38,7 @@ def test_a_planted_cause_is_first_or_second_in_nine_of_ten(request: pytest.Fixtu
 
 def test_at_least_eight_causes_are_looked_at() -> None:
     asked, base = own("llama-3-70b-512")
-    assert len({cause.name for cause in causes(asked, base)}) >= 8
+    assert len({cause.name for cause in possible_causes(asked, base)}) >= 8
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -51,7 +51,7 @@ def test_its_own_prediction_is_inside_the_band(name: str) -> None:
 
 
 def test_terms_of_a_prediction_add_up() -> None:
-    base = of_evaluation(predict(load(NAME)).evaluation)
+    base = terms_of_evaluation(predict(load(NAME)).evaluation)
     added = sum(time for name, time in base.terms.items() if not name.endswith("_time") and name != "idle")
     assert added == pytest.approx(base.step, rel=1e-9)
     assert base.terms["idle"] == base.terms["bubble"] + base.terms["launch"]
@@ -84,7 +84,7 @@ def test_each_value_closes_the_gap(run: Any) -> None:
     ],
 )
 def test_a_changed_scenario_is_found_out(run: Any, setting: str, cause: str) -> None:
-    slow = of_evaluation(predict(load(NAME, [setting])).evaluation)
+    slow = terms_of_evaluation(predict(load(NAME, [setting])).evaluation)
     terms = [part for name, time in slow.terms.items() for part in ("--term", f"{name}={time!r} s")]
     found = json_of(run, "--step", f"{slow.step!r} s", *terms)
     assert found["inside"] is False
@@ -114,7 +114,7 @@ def test_a_step_faster_than_the_band_needs_better_figures(run: Any) -> None:
 
 
 def test_a_term_that_a_cause_would_move_speaks_against_it(run: Any) -> None:
-    base = of_evaluation(predict(load(NAME)).evaluation)
+    base = terms_of_evaluation(predict(load(NAME)).evaluation)
     found = json_of(run, "--step", "20 s", "--term", f"matmul={base.terms['matmul']!r} s")
     clocks = next(each for each in found["causes"] if each["cause"] == "clocks")
     assert clocks["against"]["term"] == "matmul"
@@ -265,5 +265,5 @@ def test_an_end_of_the_band_does_not_read_as_the_measured_step(run: Any) -> None
 @pytest.mark.parametrize("name", ["llama-3-70b-512", "deepseek-v3-2048"])
 def test_every_cause_has_a_page(name: str) -> None:
     """Also with the part, or the examples, that its words name."""
-    for cause in causes(*own(name)):
+    for cause in possible_causes(*own(name)):
         assert page(cause.words).text.startswith("of a diagnosis: "), cause.words

@@ -25,7 +25,7 @@ from costmodel.explore.explain.explain import (
     ExplainedFigure,
     explain,
     explained_figure,
-    nodes_of,
+    figure_trees,
     quantities,
     traced_evaluation,
 )
@@ -74,7 +74,7 @@ def explained(name: str, quantity: str) -> ExplainedFigure:
 @functools.cache
 def every_figure(name: str) -> dict[str, ExplainedFigure]:
     """All that can be asked of a scenario, in trees that share what they have in common."""
-    return nodes_of(asked(name), made(name), quantities())
+    return figure_trees(asked(name), made(name), quantities())
 
 
 def drawn(root: ExplainedFigure, depth: int) -> list[str]:

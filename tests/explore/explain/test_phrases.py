@@ -9,7 +9,13 @@ import pytest
 
 from costmodel.documents.reader.library import phrases
 from costmodel.explore.explain.pages import page, page_or_nearest
-from costmodel.explore.explain.phrases import is_sure, key_of, nearest_pages, page_of_phrase, questions
+from costmodel.explore.explain.phrases import (
+    is_clear_match,
+    nearest_pages,
+    page_of_phrase,
+    questions,
+    significant_words,
+)
 from costmodel.ground.errors import CostModelError
 
 # Phrasings as people type them, and the page on which the answer stands, read off the pages.
@@ -113,7 +119,7 @@ def test_words_anywhere_on_a_page_name_it_and_open_none() -> None:
     pages = {"made-up": ("spare bubble carbon", "spare bubble carbon")}
     (only,) = nearest_pages("spare bubble carbon", pages)
     assert only.word == "made-up"
-    assert not is_sure([only])
+    assert not is_clear_match([only])
 
 
 def test_the_page_of_a_phrase_is_printed(run: Any) -> None:
@@ -134,7 +140,7 @@ def test_every_phrase_of_the_index_has_one_page() -> None:
     for word, listed in phrases().items():
         assert page(word)
         for phrase in listed:
-            key = key_of(str(phrase))
+            key = significant_words(str(phrase))
             assert key, phrase
             assert pages.setdefault(key, word) == word, phrase
     assert len(pages) >= 1050
@@ -180,11 +186,16 @@ def test_the_form_of_a_phrase_makes_no_difference() -> None:
     ],
 )
 def test_spelling_and_abbreviations_make_no_difference(one: str, other: str) -> None:
-    assert key_of(one) == key_of(other)
+    assert significant_words(one) == significant_words(other)
 
 
 def test_words_that_change_the_question_count() -> None:
-    assert len({key_of(text) for text in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "reduce")}) == 5
+    assert (
+        len(
+            {significant_words(text) for text in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "reduce")}
+        )
+        == 5
+    )
 
 
 def test_a_question_that_no_page_is_named_after_leads_to_the_nearest(run: Any) -> None:

@@ -9,14 +9,20 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.training_answer.predict_training import predict
-from costmodel.explore.explain.schedule_order import SCHEDULES, Pipelines, events, named, pipelines
+from costmodel.explore.explain.schedule_order import (
+    SCHEDULES,
+    PipelineComparison,
+    compare_schedules,
+    events,
+    schedules_named,
+)
 from costmodel.ground.errors import CostModelError
 
 NAME = "llama-3-70b-512"
 
 
-def asked(*assignments: str, **options: Any) -> Pipelines:
-    return pipelines(load(NAME, assignments), **options)
+def asked(*assignments: str, **options: Any) -> PipelineComparison:
+    return compare_schedules(load(NAME, assignments), **options)
 
 
 def test_the_schedules_of_the_stack() -> None:
@@ -41,7 +47,7 @@ def test_interleaved_has_the_chunks_of_the_plan() -> None:
 
 
 def test_a_schedule_that_cannot_be_says_why() -> None:
-    (offer,) = asked("plan.pp=1", schedules=named("interleaved")).offers
+    (offer,) = asked("plan.pp=1", schedules=schedules_named("interleaved")).offers
     assert offer.refused == ("L009",)
     full = next(offer for offer in asked().offers if offer.schedule == "gpipe")
     assert full.refused == ("M001",)
@@ -69,8 +75,8 @@ def test_a_plan_that_is_invalid_has_no_pipeline() -> None:
 
 def test_names() -> None:
     for words in itertools.permutations(SCHEDULES, 3):
-        assert named(",".join(words)) == list(words)
-    assert named(" 1F1B ,, 1f1b") == ["1f1b"]
+        assert schedules_named(",".join(words)) == list(words)
+    assert schedules_named(" 1F1B ,, 1f1b") == ["1f1b"]
     with pytest.raises(CostModelError) as caught:
-        named("1f1b,zigzag")
+        schedules_named("1f1b,zigzag")
     assert caught.value.faults[0].code == "D010"

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.explore.collective import ring
+from costmodel.explore.collective import ring_all_reduce
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 7, 8])
 def test_every_rank_ends_with_every_sum(ranks: int) -> None:
     given = np.random.default_rng(ranks).integers(0, 100, (ranks, ranks))
     held = given.copy()
-    for step in ring(ranks, 1e9, 50e9, 5e-6).steps:
+    for step in ring_all_reduce(ranks, 1e9, 50e9, 5e-6).steps:
         sent = [(rank, step.chunks[rank], held[rank, step.chunks[rank]]) for rank in range(ranks)]
         for rank, chunk, value in sent:
             to = (rank + 1) % ranks
@@ -25,7 +25,7 @@ def test_every_rank_ends_with_every_sum(ranks: int) -> None:
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_steps_follow_each_other(ranks: int) -> None:
-    found = ring(ranks, 8e8, 50e9, 5e-6)
+    found = ring_all_reduce(ranks, 8e8, 50e9, 5e-6)
     assert len(found.steps) == 2 * (ranks - 1)
     assert found.each == pytest.approx(5e-6 + 8e8 / ranks / 50e9)
     assert found.total == pytest.approx(len(found.steps) * found.each)

@@ -15,7 +15,7 @@ from costmodel.evidence.validate.spelling import CannotModel
 from costmodel.exchange.tables.csv_cells import CsvRow, row_of
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.import_export.import_file import GivenBesideFile, import_file
-from costmodel.explore.import_export.import_logs import import_run, layout_cells, settings_cell, unlike
+from costmodel.explore.import_export.import_logs import import_run, incomplete_row_warning, layout_cells, settings_cell
 from costmodel.ground.errors import Place
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
@@ -78,7 +78,7 @@ def test_a_row_of_a_scenario_is_predicted_as_the_scenario(scenario: str, wanted:
     assert found.evaluation.costs.column("memory_share") == pytest.approx(
         answer.evaluation.costs.column("memory_share"), rel=1e-6
     )
-    [fault] = unlike(answer, {**row, "hidden": row["hidden"] // 2, "settings": ""}, "run.log")
+    [fault] = incomplete_row_warning(answer, {**row, "hidden": row["hidden"] // 2, "settings": ""}, "run.log")
     assert fault.code == "X004"
 
 

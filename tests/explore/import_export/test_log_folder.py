@@ -12,7 +12,7 @@ import pytest
 from costmodel.exchange.tables.run_table import Table
 from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.explore.import_export.import_file import GivenBesideFile
-from costmodel.explore.import_export.import_log_folder import followed, log_folder
+from costmodel.explore.import_export.import_log_folder import fit_log_folder, read_log_folder
 
 TEAM = Path(__file__).parents[2] / "evidence" / "measured" / "team"
 TITAN = "".join(
@@ -21,7 +21,7 @@ TITAN = "".join(
 
 
 def test_every_log_has_the_layout_of_its_name() -> None:
-    read = log_folder(str(TEAM), GivenBesideFile())
+    read = read_log_folder(str(TEAM), GivenBesideFile())
     assert [*read.nights] == ["2026-11-28", "2026-11-29", "2026-11-30"]
     assert not read.unread
     assert len(read.layouts) == 6
@@ -44,7 +44,7 @@ def test_layouts_of_the_nearest_folder_and_logs_of_other_programs(tmp_path: Path
     (night / "run.second.log").write_text(TITAN, "utf-8")
     (night / "lone.log").write_text(TITAN, "utf-8")
     (tmp_path / "README.md").write_text("Our nightly runs\n", "utf-8")
-    read = log_folder(str(tmp_path), GivenBesideFile())
+    read = read_log_folder(str(tmp_path), GivenBesideFile())
     (table,) = read.nights["one"]
     assert table.rows[0].number("tp") == 8  # of the layout beside it
     assert table.rows[0].number("tokens_per_s_per_gpu") == 9000
@@ -74,7 +74,9 @@ def test_its_runs_change_documents_once_and_the_next_answer_uses_them(tmp_path: 
         "step_time_s"
     ]
     assert after / before == pytest.approx(1.06, abs=0.02)  # by how much the made runs are slower
-    assert not followed(str(TEAM), GivenBesideFile()).documents  # the priors are the shipped values: nothing moves
+    assert not fit_log_folder(
+        str(TEAM), GivenBesideFile()
+    ).documents  # the priors are the shipped values: nothing moves
 
 
 @pytest.mark.parametrize("more", [("gemm.csv",), ("--afresh",), ("--leave-out", "source"), ("--where", "tp=8")])

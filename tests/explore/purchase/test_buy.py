@@ -23,12 +23,12 @@ from costmodel.documents.text.files import only_texts
 from costmodel.estimate.machine.price import hourly_price
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.flag_defaults import DenseModel, largest_affordable
-from costmodel.explore.purchase.buy import Bought, Purchase
-from costmodel.explore.purchase.buy_choices import curves, published_runs
+from costmodel.explore.purchase.buy import Purchase, PurchaseComparison
+from costmodel.explore.purchase.buy_choices import machine_curves, published_runs
 from costmodel.explore.purchase.offers import hourly_rates
-from costmodel.explore.purchase.several_jobs import Fleet, fleet, shared_nodes
-from costmodel.explore.purchase.smallest_size import _Sizes, chance_to_meet, ladder_of, tried
-from costmodel.explore.workload_interface import KeptAnswer, SmallestPlans, Trial
+from costmodel.explore.purchase.several_jobs import SeveralJobs, machines_for_several_jobs, shared_nodes
+from costmodel.explore.purchase.smallest_size import _TrialsByNodes, chance_to_meet, evaluate_trial, node_counts_to_try
+from costmodel.explore.workload_interface import AnswerSummary, SmallestPlans, Trial
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import rounded_dollars
 from costmodel.report.answers.buy import buy_document as document
@@ -54,9 +54,9 @@ def bought(kind: str) -> costmodel.Result:
     return _BOUGHT[kind]
 
 
-def found(kind: str) -> Bought:
+def found(kind: str) -> PurchaseComparison:
     """What the engine returned."""
-    assert isinstance(bought(kind).found, Bought)
+    assert isinstance(bought(kind).found, PurchaseComparison)
     return bought(kind).found
 
 
@@ -72,8 +72,8 @@ def test_a_service_on_one_replica_fewer_lacks_the_chance() -> None:
     settings = dict(setting.split("=", 1) for setting in (*row.machine.settings, *row.plans.safe.settings))
     count = int(settings["plan.replicas"])
     fewer = settings | {"plan.replicas": f"{count - 1}"}
-    assert tried(asked, [f"{path}={value}" for path, value in settings.items()]).works
-    assert "S006" in tried(asked, [f"{path}={value}" for path, value in fewer.items()]).broken
+    assert evaluate_trial(asked, [f"{path}={value}" for path, value in settings.items()]).works
+    assert "S006" in evaluate_trial(asked, [f"{path}={value}" for path, value in fewer.items()]).broken
 
 
 @pytest.mark.parametrize("kind", ["training", "rl"])
@@ -82,8 +82,8 @@ def test_a_job_on_the_next_smaller_number_of_nodes_is_late(kind: str) -> None:
     nodes = row.nodes
     assert row.plans.safe is not None
     assert row.plans.safe.chance >= 0.9
-    smaller = max(size for size in ladder_of(nodes) if size < nodes)
-    trial = tried(asked, (*row.machine.settings, f"cluster.nodes={smaller:.0f}"), best=True)
+    smaller = max(size for size in node_counts_to_try(nodes) if size < nodes)
+    trial = evaluate_trial(asked, (*row.machine.settings, f"cluster.nodes={smaller:.0f}"), best=True)
     assert not trial.works or chance_to_meet(asked, trial.costs) < 0.9
 
 
@@ -150,7 +150,7 @@ def test_every_plan_that_is_shown_keeps_its_limits_when_asked_alone() -> None:
         for row in found(kind).working:
             assert row.plans.safe is not None
             case = vary_any(found(kind).asked.case, (*row.machine.settings, *row.plans.safe.settings))
-            answer = found(kind).asked.of(case).answer()
+            answer = found(kind).asked.for_case(case).answer()
             assert not answer.refused
             assert not answer.broken
 
@@ -178,7 +178,7 @@ def test_plans_known_at_another_price_are_those_of_a_search() -> None:
     assert len({row.machine.sold for row in answer.rows}) == 3
     for row in answer.rows:
         settings = (*row.machine.settings, *row.machine.price)
-        alone = answer.asked.of(vary_any(answer.asked.case, settings)).smallest(answer.safe, 256.0)
+        alone = answer.asked.for_case(vary_any(answer.asked.case, settings)).smallest_plans(answer.safe, 256.0)
         assert row.plans == alone
 
 
@@ -220,7 +220,7 @@ def test_a_chance_of_nine_in_ten_is_where_p90_is_at_the_limit(replicas: int) -> 
 
 def test_a_curve_is_the_plan_of_a_machine_with_other_numbers_of_requests_in_flight() -> None:
     traded = ("tokens_per_s_per_user", "tokens_per_s_per_gpu")
-    (curve, other) = curves(found("serving"), traded, 2)
+    (curve, other) = machine_curves(found("serving"), traded, 2)
     assert curve.machine.accelerator != other.machine.accelerator
     row = next(row for row in found("serving").working if row.machine == curve.machine)
     assert row.plans.safe is not None
@@ -536,12 +536,12 @@ def test_a_seller_who_rents_part_of_a_node_bills_the_gpus_in_use() -> None:
 def test_a_somewhat_larger_size_is_taken_where_it_costs_less() -> None:
     """24 nodes would end in time, but their plan takes more GPU hours than that of 32."""
     times = {24.0: 40.0, 32.0: 25.0, 28.0: 30.0}
-    sizes = _Sizes(found("training").asked, 8.0, {})
+    sizes = _TrialsByNodes(found("training").asked, 8.0, {})
     for nodes, time in times.items():
-        sizes.seen[nodes] = Trial((), kept=KeptAnswer({"run_time": time}, "fits", "", {}, {}))
+        sizes.seen[nodes] = Trial((), kept=AnswerSummary({"run_time": time}, "fits", "", {}, {}))
     ladder = [24.0, 28.0, 32.0]
     assert sizes._cheapest(ladder, 0, 0.0) == 2
-    sizes.seen[32.0] = Trial((), kept=KeptAnswer({"run_time": 35.0}, "fits", "", {}, {}))
+    sizes.seen[32.0] = Trial((), kept=AnswerSummary({"run_time": 35.0}, "fits", "", {}, {}))
     assert sizes._cheapest(ladder, 0, 0.0) == 0
 
 
@@ -738,7 +738,7 @@ def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:
     """The GPUs of each alone, added; the rent of a month by hand."""
     answer = costmodel.buy("serve-llama-3.1-70b", others=["quickstart"], node="p5,g4dn-metal")
     whole = answer.found
-    assert isinstance(whole, Fleet)
+    assert isinstance(whole, SeveralJobs)
     best = whole.best
     assert best is not None
     alone = [costmodel.buy(name, node="p5").found.best for name in ("serve-llama-3.1-70b", "quickstart")]
@@ -949,7 +949,7 @@ def test_a_given_cluster_holds_all_jobs_or_says_what_is_missing() -> None:
     assert [plain[key] for key in ("works", "gpus_there", "gpus_missing", "nodes_shared")] == [True, 40, 0, 5]
     less = sum(job.plans.expected.gpus for job in row.jobs)
     for most, missing in ((36, 1), (16, 21)):
-        short = fleet(answer.found.jobs, most)
+        short = machines_for_several_jobs(answer.found.jobs, most)
         assert short.best is None
         words = stated(together(short, None))
         assert words.startswith(
@@ -1049,8 +1049,10 @@ def test_a_budget_that_is_too_small_names_the_least_sum_that_does() -> None:
 @pytest.mark.whole
 def test_a_budget_below_the_peak_rate_is_refused_after_small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the nearest plan that all sizes have."""
-    looked_at, searched = list[float](), _Sizes._searched
-    monkeypatch.setattr(_Sizes, "_searched", lambda self, nodes: looked_at.append(nodes) or searched(self, nodes))
+    looked_at, searched = list[float](), _TrialsByNodes._searched
+    monkeypatch.setattr(
+        _TrialsByNodes, "_searched", lambda self, nodes: looked_at.append(nodes) or searched(self, nodes)
+    )
 
     def refused() -> SmallestPlans:
         job = {key: value for key, value in TRAINED.items() if key != "deadline"}
@@ -1059,7 +1061,9 @@ def test_a_budget_below_the_peak_rate_is_refused_after_small_sizes(monkeypatch: 
         return row.plans
 
     early, few = refused(), len(looked_at)
-    monkeypatch.setattr(_Sizes, "_is_over_budget", lambda self, sizes: all(map(self.at, sizes)))  # of every size
+    monkeypatch.setattr(
+        _TrialsByNodes, "_is_over_budget", lambda self, sizes: all(map(self.at, sizes))
+    )  # of every size
     whole = refused()
     assert replace(whole, count=early.count) == early
     assert early.count < whole.count

@@ -14,8 +14,8 @@ import costmodel
 from costmodel.documents.reader.folders import shipped_file
 from costmodel.documents.reader.library import bibliography, read
 from costmodel.documents.text.files import only_texts
-from costmodel.explore.purchase.buy import Bought
-from costmodel.explore.purchase.offers import COLUMNS, KINDS, SHIPPED, on_offer
+from costmodel.explore.purchase.buy import PurchaseComparison
+from costmodel.explore.purchase.offers import COLUMNS, KINDS, SHIPPED, offers_for
 from costmodel.ground.errors import CostModelError
 
 ASKED = {"model": "llama-3.1-8b", "rate": "40", "prompt": "2000", "answer": "300", "ttft": "1s"}
@@ -30,7 +30,7 @@ OWN = (
     ("api", {"model": "meta-llama/Llama-3.1-8B-Instruct", "usd_per_mprompt": "0.05", "usd_per_moutput": "0.08"}),
     ("api", {"model": "qwen-3-8b", "usd_per_mprompt": "0.01", "usd_per_moutput": "0.01"}),
 )  # fmt: skip
-_BOUGHT: dict[str, Bought] = {}
+_BOUGHT: dict[str, PurchaseComparison] = {}
 
 
 def table(*rows: tuple[str, dict[str, str]]) -> str:
@@ -43,7 +43,7 @@ def table(*rows: tuple[str, dict[str, str]]) -> str:
     return text.getvalue()
 
 
-def bought() -> Bought:
+def bought() -> PurchaseComparison:
     """The answer with prices of one's table, asked once."""
     if not _BOUGHT:
         with only_texts({"prices.csv": table(*OWN)}):
@@ -67,10 +67,10 @@ def test_a_table_is_beside_the_shipped_offers_and_replaces_those_of_the_same_mac
     own = (("spot", {"node": "neocloud-h100", "usd_per_gpu_hour": "1.9"}), ("on demand", {"gpu": "h200",
             "usd_per_gpu_hour": "3"}))  # fmt: skip
     with only_texts({"prices.csv": table(*own)}):
-        every, alone = on_offer(prices="prices.csv"), on_offer(prices="prices.csv", only=True)
-        named = on_offer(nodes=["neocloud-h100"], prices="prices.csv").machines
-    assert len(every.machines) == len(on_offer().machines) + 1
-    assert every.hosted == on_offer().hosted
+        every, alone = offers_for(prices="prices.csv"), offers_for(prices="prices.csv", only=True)
+        named = offers_for(nodes=["neocloud-h100"], prices="prices.csv").machines
+    assert len(every.machines) == len(offers_for().machines) + 1
+    assert every.hosted == offers_for().hosted
     assert [each.node for each in alone.machines] == ["neocloud-h100", "dgx-h200"]
     assert sorted(each.sold for each in named) == ["on demand", "reserved", "spot"]
     assert next(each.price for each in named if each.sold == "spot")[-1].endswith("hourly: 1.9 USD/GPU/h}")
@@ -151,7 +151,7 @@ def test_the_answer_is_a_rent_that_stays_and_names_what_is_cheaper() -> None:
 
 def test_every_shipped_price_has_a_date_and_a_source() -> None:
     rows = list(csv.DictReader(io.StringIO(shipped_file(SHIPPED).read_text("utf-8"))))
-    offers = on_offer()
+    offers = offers_for()
     assert len(rows) == sum(bool(each.price) for each in offers.machines) + len(offers.hosted)
     assert {row["kind"] for row in rows} >= {"reserved", "spot", "purchase", "api"}
     assert set(KINDS) >= {row["kind"] for row in rows}
@@ -162,19 +162,19 @@ def test_every_shipped_price_has_a_date_and_a_source() -> None:
 
 
 def test_machines_on_offer_are_each_accelerator_in_its_cheapest_node_and_further_offers() -> None:
-    listed = [machine for machine in on_offer().machines if not machine.price]
+    listed = [machine for machine in offers_for().machines if not machine.price]
     every = {machine.accelerator: machine.node for machine in reversed(listed)}
     dearer = [machine for machine in listed if every[machine.accelerator] != machine.node]
     assert [(machine.node, machine.sold) for machine in dearer] == [("p5e", "capacity block")]  # below p5en on demand
     assert len(every) == len(listed) - 1
     assert every["h100-sxm"] == "neocloud-h100"
-    of_h100 = on_offer(["h100"]).machines
+    of_h100 = offers_for(["h100"]).machines
     assert {machine.accelerator for machine in of_h100} == {"h100-sxm"}
     assert {"p5", "neocloud-h100", "a3-megagpu-8g"} <= {machine.node for machine in of_h100}
-    assert [machine.node for machine in on_offer(["mi355x"]).machines] == ["mi355x-8"]  # without a price of its own
-    assert [machine.node for machine in on_offer([], ["dgx-h100", "p5"]).machines] == ["dgx-h100", "p5"]
+    assert [machine.node for machine in offers_for(["mi355x"]).machines] == ["mi355x-8"]  # without a price of its own
+    assert [machine.node for machine in offers_for([], ["dgx-h100", "p5"]).machines] == ["dgx-h100", "p5"]
     with pytest.raises(CostModelError, match="no accelerator named"):
-        on_offer(["h1000"])
+        offers_for(["h1000"])
 
 
 def test_one_price_for_all_leaves_no_other_offers() -> None:
@@ -223,7 +223,7 @@ def test_a_bad_cell_is_one_fault_with_line_column_and_remedy(name: str) -> None:
     good = {"node": "p5", "usd_per_gpu_hour": "3"}
     row = ("reserved", {**good, **cells})
     with only_texts({"prices.csv": table(("reserved", good), row)}), pytest.raises(CostModelError) as raised:
-        on_offer(prices="prices.csv")
+        offers_for(prices="prices.csv")
     (fault,) = raised.value.faults
     assert fault.place is not None
     assert (fault.place.file, fault.place.line, fault.place.path) == ("prices.csv", 3, column)
@@ -246,7 +246,7 @@ def test_a_bad_cell_is_one_fault_with_line_column_and_remedy(name: str) -> None:
 )
 def test_what_is_no_table_of_prices_is_refused(text: str, sentence: str) -> None:
     with only_texts({"prices.csv": text}), pytest.raises(CostModelError, match=sentence) as raised:
-        on_offer(prices="prices.csv")
+        offers_for(prices="prices.csv")
     assert all(fault.place is not None and fault.place.file == "prices.csv" for fault in raised.value.faults)
 
 
@@ -272,7 +272,7 @@ def test_an_api_asks_for_the_traffic_of_a_day_and_not_for_its_fullest_hour() -> 
 )
 def test_semicolons_and_decimal_commas_are_one_fault(text: str, sentence: str) -> None:
     with only_texts({"prices.csv": text}), pytest.raises(CostModelError, match=sentence) as raised:
-        on_offer(prices="prices.csv")
+        offers_for(prices="prices.csv")
     (fault,) = raised.value.faults
     assert "a number has a decimal point: 3.20" in fault.hint
 

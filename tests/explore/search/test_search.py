@@ -24,7 +24,7 @@ from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import Answer, answer, plan_block, predict, refusals
-from costmodel.explore.compare.select_plan import advantage, plan_of
+from costmodel.explore.compare.select_plan import gain_over_own_plan, plan_of_row
 from costmodel.explore.search.rank import Top
 from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.search.search import TrainingSearch, examples, search, with_remedies
@@ -294,7 +294,7 @@ def test_a_plan_that_is_invalid_or_does_not_fit_has_no_rank(plan: dict[str, Any]
 
 def test_the_advantage_of_the_best_adds_up_to_what_it_saves() -> None:
     found = searched(spaced(plan={"tp": 4, "pp": 2, "micro_batch": 1, "recompute": "full"}))
-    moved = {move.name: (move.after or 0.0) - (move.before or 0.0) for move in advantage(found)}
+    moved = {move.name: (move.after or 0.0) - (move.before or 0.0) for move in gain_over_own_plan(found)}
     assert found.yours is not None
     terms = (*PASS_COLUMNS, "bubble_s", "optimizer_s", "pp_exposed_s", "dp_exposed_s")
     assert sum(moved.get(name, 0.0) for name in terms) == pytest.approx(moved["step_time_s"])
@@ -306,9 +306,9 @@ PASS_COLUMNS = ("matmul_s", "attention_s", "memory_bound_s", "launch_s", "tp_exp
 
 def test_nothing_has_an_advantage_over_the_best() -> None:
     best = whole().best[0]
-    found = searched(spaced(plan=plan_of(best).model_dump(exclude_none=True, exclude_defaults=True)))
+    found = searched(spaced(plan=plan_of_row(best).model_dump(exclude_none=True, exclude_defaults=True)))
     assert found.your_rank == 1
-    assert advantage(found) == []
+    assert gain_over_own_plan(found) == []
 
 
 def test_of_plans_as_good_as_one_another_ones_own_stands_where_it_ranks() -> None:
@@ -316,7 +316,7 @@ def test_of_plans_as_good_as_one_another_ones_own_stands_where_it_ranks() -> Non
     best = searched(spaced(space)).best
     equals = Counter(row.score for row in best)
     for own in next([row for row in best if row.score == score] for score, count in equals.items() if count == 4):
-        found = searched(spaced(space, plan=plan_of(own).model_dump(exclude_none=True, exclude_defaults=True)))
+        found = searched(spaced(space, plan=plan_of_row(own).model_dump(exclude_none=True, exclude_defaults=True)))
         assert found.your_rank is not None
         stands = found.best[found.your_rank - 1]
         assert (stands.structure, stands.sizes) == (own.structure, own.sizes)

@@ -11,7 +11,7 @@ import pytest
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
-from costmodel.explore.label_lookup import LabelledFigures, labelled
+from costmodel.explore.label_lookup import LabelledFigures, meaning_in_answer
 from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.errors import CostModelError
@@ -51,7 +51,7 @@ def _answer(setting: str) -> ServingAnswer:
 
 
 def _labelled(answer: ServingAnswer, label: str) -> LabelledFigures:
-    return labelled(workload_of(answer.inputs.case), answer, label)
+    return meaning_in_answer(workload_of(answer.inputs.case), answer, label)
 
 
 @pytest.mark.parametrize("setting", ASKED)

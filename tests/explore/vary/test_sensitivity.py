@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load_any, vary_any
 from costmodel.explore import workloads
-from costmodel.explore.compare.input_paths import leaves, variant
+from costmodel.explore.compare.input_paths import input_values, make_variant
 from costmodel.explore.workloads import workload_of
 from explore.vary.json_answers import NAME, NETWORK, Faults, estimated, json_of
 
@@ -212,22 +212,22 @@ DRAFTED = ("stack=sglang", "plan={tp: 4, pp: 2, speculation: {tokens: 4, accepta
 )
 def test_a_row_of_many_variants_is_the_variant_alone(name: str, settings: tuple[str, ...]) -> None:
     """Figures of the part, a fit, the network, the host, the stack and the optimizer, each and two of them at once."""
-    held = workload_of(vary_any(load_any(name), settings)).planned()
-    known, part = leaves(held.case), "cluster.node.accelerator"
+    held = workload_of(vary_any(load_any(name), settings)).with_plan()
+    known, part = input_values(held.case), "cluster.node.accelerator"
     paths = (f"{part}.memory.bandwidth", f"{part}.efficiency.matmul.bf16.compute_share", f"{part}.power.max",
              "cluster.node.scale_out.fabric.bandwidth", "cluster.node.host.bandwidth", "stack.states.master",
              f"{part}.efficiency.serving.decode.memory_share", f"{part}.efficiency.serving.all_reduce.bandwidth",
              "stack.overlap.cp", "stack.step_host", "workload.optimizer.moments", "stack.rollout.host.sequence",
              "stack.rollout.kernels.own_all_reduce", "stack.host.token", "assume.price")  # fmt: skip
     turned = [{path: 0.9 * known[path].value} for path in paths if path in known]
-    variants = [variant(held.case, figures) for figures in (*turned, turned[0] | turned[-1])]
+    variants = [make_variant(held.case, figures) for figures in (*turned, turned[0] | turned[-1])]
     for result in (
-        held.usual,
+        held.usual_result,
         *(("ttft_p99", "tpot_p99") if name == SERVICE else ()),
         "memory_peak",
         "iteration_cost" if name == LEARNING else "cost_per_mtoken",
     ):
-        alone = [held.of(each.case).answer([result]).costs[result] for each in variants]
+        alone = [held.for_case(each.case).answer([result]).costs[result] for each in variants]
         assert [*held.results_of(variants, result)] == pytest.approx(alone, rel=1e-14, nan_ok=True)
 
 
@@ -235,16 +235,16 @@ def test_a_row_of_many_variants_is_the_variant_alone(name: str, settings: tuple[
 def test_keys_beside_defaults_and_read_parts_are_varied(name: str, key: str) -> None:
     """A default of 0 s has no unit written, and lengths of answers are no mapping once read."""
     case = load_any(name)
-    assert leaves(variant(case, {key: 2.0}).case)[key].value == 2.0
+    assert input_values(make_variant(case, {key: 2.0}).case)[key].value == 2.0
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_most_figures_are_rows_of_one_evaluation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fall back to one after the other would go unseen: it has the same results."""
     held = workload_of(load_any(name))
-    part = {path: leaf.value for path, leaf in leaves(held.case).items() if ".accelerator.efficiency." in path}
-    variants = [variant(held.case, {path: 0.9 * figure}) for path, figure in part.items() if figure and figure % 1]
-    monkeypatch.setattr(workloads, "_result_of", None)
-    found = [*held.results_of(variants, held.usual)]
+    part = {path: leaf.value for path, leaf in input_values(held.case).items() if ".accelerator.efficiency." in path}
+    variants = [make_variant(held.case, {path: 0.9 * figure}) for path, figure in part.items() if figure and figure % 1]
+    monkeypatch.setattr(workloads.Workload, "_result_in", None)
+    found = [*held.results_of(variants, held.usual_result)]
     assert len(found) > 20
     assert None not in found

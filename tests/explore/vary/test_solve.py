@@ -14,7 +14,7 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.results import TRAINING_COLUMNS as COLUMNS
-from costmodel.explore.purchase.smallest_size import tried
+from costmodel.explore.purchase.smallest_size import evaluate_trial
 from costmodel.explore.scenario_from_flags import ScenarioFlags, scenario_from_flags
 from costmodel.explore.search.rank import target_of
 from costmodel.explore.search.value_ranges import SAMPLES
@@ -75,9 +75,9 @@ def test_both_answers_take_few_looks_beside_the_samples(run: Any, monkeypatch: p
 
     def counted(workload: Any, settings: Sequence[str], **how: Any) -> Trial:
         values.append(settings[0])
-        return tried(workload, settings, **how)
+        return evaluate_trial(workload, settings, **how)
 
-    monkeypatch.setattr(solving, "tried", counted)
+    monkeypatch.setattr(solving, "evaluate_trial", counted)
     found = json_of(run, "solve", NAME, "--over", "cluster.fabric.bandwidth", "--for", "mfu>=40 %")
     assert found["safe"]["without"][0]["low"] != found["answer"]
     assert len(values) <= SAMPLES + 16
@@ -196,7 +196,7 @@ def test_ctrl_c_ends_with_what_the_values_tried_tell(
     def pressing() -> Iterator[Callable[[], bool]]:
         yield lambda: next(pressed)
 
-    monkeypatch.setattr("costmodel.commands.progress.stoppable", pressing)
+    monkeypatch.setattr("costmodel.commands.progress.stop_on_interrupt", pressing)
     pressed = iter((*itertools.repeat(False, done), True))
     ran = run(*asked, "--json")
     found = json.loads(ran.out)
@@ -301,7 +301,7 @@ def test_keys_and_targets_go_by_flags_and_printed_labels(run: Any) -> None:
 
 def test_users_who_do_not_think_have_values_to_start_from() -> None:
     case = scenario_from_flags(None, ScenarioFlags(model="llama-3.1-8b", gpus=8, users="2"))
-    assert workload_of(case).values_of("workload.users") == "1..128"
+    assert workload_of(case).values_to_try("workload.users") == "1..128"
 
 
 def test_a_short_answer_counts_further_ranges() -> None:

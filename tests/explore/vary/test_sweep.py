@@ -207,7 +207,7 @@ def test_ctrl_c_ends_with_what_is_done(
     def pressing() -> Iterator[Callable[[], bool]]:
         yield lambda: next(pressed)
 
-    monkeypatch.setattr("costmodel.commands.progress.stoppable", pressing)
+    monkeypatch.setattr("costmodel.commands.progress.stop_on_interrupt", pressing)
     pressed = iter((False, False, True))
     ran = run(*command, "--json")
     part = json.loads(ran.out)

@@ -17,7 +17,7 @@ from each import share_of
 
 from costmodel.documents.reader.library import read
 from costmodel.explore.page import rl_facts
-from costmodel.explore.page.report_facts import runs_on
+from costmodel.explore.page.report_facts import published_runs_on
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.workload_interface import Knob
 from costmodel.ground.units import show_time
@@ -383,7 +383,7 @@ def test_letters_that_turn_or_hide_text_are_replaced() -> None:
 @pytest.mark.parametrize("name", ["h100-sxm", "a100-sxm-80", "mi300x", "trn1"])
 def test_the_runs_on_an_accelerator_are_those_that_list_shows(name: str) -> None:
     """One number of runs and one median: on the page of a plan, in `list accelerators` and in docs/accuracy."""
-    accelerator, figures = read("accelerator", name), runs_on(name)
+    accelerator, figures = read("accelerator", name), published_runs_on(name)
     stated, part = accelerator.held_against, measured_section(figures, accelerator)
     errors = [abs(figure.error) for figure in figures if figure.error is not None]
     assert not errors or (len(errors), statistics.median(errors)) == (

@@ -18,7 +18,7 @@ from costmodel.estimate.shared.plan_batch import Block, Split, Structure, one_ro
 from costmodel.estimate.training.parallelism.pipeline import BOTH_WAYS, FOLDED, indivisible, stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training_answer.evaluate_training import evaluate
-from costmodel.explore.explain.schedule_order import order
+from costmodel.explore.explain.schedule_order import operations_of_rank
 from costmodel.ground.counts import SIZES
 from estimate.cases import ask, inputs, mixed, model, one
 
@@ -197,7 +197,7 @@ def test_live_layers_of_an_end_both_ways_are_those_of_its_order(schedule: Any) -
     for pp in (4, 8):
         for first, last in ((4.0, 1.0), (1.0, 4.0), (3.0, 3.0)):
             held = most = 0.0
-            for group in order(schedule, pp, 4 * pp, 1, 0):
+            for group in operations_of_rank(schedule, pp, 4 * pp, 1, 0):
                 for kind, chunk, _ in group:
                     held += {"F": 1, "B": 0, "W": -1}[kind] * (last if chunk else first)
                     most = max(most, held)

@@ -9,7 +9,7 @@ import pytest
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.training.parallelism.pipeline import BOTH_WAYS, FOLDED, PLAIN
-from costmodel.explore.explain.schedule_order import clock, events
+from costmodel.explore.explain.schedule_order import events, pipeline_of
 from costmodel.ground.counts import Schedule
 from estimate.cases import TRAINING_STACKS, ask, costs, inputs, model, one, written_out
 
@@ -29,7 +29,7 @@ def plan(schedule: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("schedule", LATER)
 def test_the_clock_ends_when_the_estimate_says(schedule: str) -> None:
     asked = inputs(SHAPE, stack=stack(), global_batch=16)
-    ran = events(clock(asked, Plan(**plan(schedule))))
+    ran = events(pipeline_of(asked, Plan(**plan(schedule))))
     total = max(event.end for rank in ran for event in rank)
     terms = ask(asked, **plan(schedule)).evaluation.step.terms
     ours = sum(one(terms[name]) for name in ("matmul", "attention", "memory_bound", "launch", "tp", "bubble"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import re
 import shlex
 import sys
 from collections import UserDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from enum import Enum
 from typing import Any
 
 import typer.main
@@ -35,6 +37,7 @@ from costmodel.report.terminal.layout import (
 _PIPED = 80  # columns of help that no terminal shows
 _MOST_NAMES = 0.45  # share of a line beyond which names stand above what they mean
 _EXAMPLE = "  costmodel "
+_DIGITS = 15  # of a count
 
 
 class _HelpBase:
@@ -54,13 +57,31 @@ class _HelpBase:
 
 
 def _processed_value(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
-    """The value of a parameter; for missing values and text without pydantic's schema, which is slow to build."""
+    """The value of a parameter; of texts and counts, and of one without a value, Typer need not build a schema."""
     described = getattr(param, "type_descriptor", None)  # of Typer since 0.29
     if value is None and not param.required:
         value = () if param.multiple or param.nargs == -1 else None
-    elif type(value) is not str or not described or described.annotation is not str or described.parameter_info.parser:
+    elif (found := _plain_value(described, value)) is not None:
+        value = found
+    else:
         return process(ctx, value)
     return value if param.callback is None else param.callback(ctx, param, value)
+
+
+def _plain_value(described: Any, value: Any) -> Any:
+    """The value of a text, of a list of texts, of a default choice, or of a count in bounds; None of anything else."""
+    if not described or described.parameter_info.parser:
+        return None
+    kind, info = described.annotation, described.parameter_info
+    if (kind is str or (isinstance(kind, type) and issubclass(kind, Enum))) and type(value) is kind:
+        return value
+    if kind == list[str] and isinstance(value, list | tuple) and all(type(each) is str for each in value):
+        return [*value]
+    plain = type(value) is str and value.isascii() and value.isdigit() and value[0] != "0" and len(value) <= _DIGITS
+    if kind is int and plain and not info.clamp:
+        low, high = (-math.inf if info.min is None else info.min), (math.inf if info.max is None else info.max)
+        return int(value) if low <= int(value) <= high else None
+    return None
 
 
 def _print_help(command: Any, ctx: Any, *, whole: bool) -> None:

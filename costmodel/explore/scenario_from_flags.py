@@ -164,7 +164,7 @@ def scenario_from_flags(
         changes = [*_without_other_loads(tree, changes), *changes]
         if not {*map(path_of, changes)}.intersection(LOADS):
             changes += _provisional_load(tree, flags_of(kind).loads, {*varied} - set_here)
-        more, further = _size_assignments(tree, shown, flags, (*changes, *assignments), set_here, varied)
+        more, further = _size_assignments(reader, tree, shown, flags, (*changes, *assignments), set_here, varied)
         if "cluster.nodes" in varied:  # which are full, where a single one would be used in part
             more = [each for each in more if each.path != "cluster.node.accelerators"]
         changes, assumed = [*changes, *more], [*assumed, *further]
@@ -342,6 +342,7 @@ def _provisional_load(tree: dict[Any, Any], loads: Sequence[str], varied: Collec
 
 
 def _size_assignments(
+    reader: DocumentReader,
     tree: dict[Any, Any],
     shown: str,
     flags: ScenarioFlags,
@@ -365,7 +366,7 @@ def _size_assignments(
     if not open_sizes and not wanted:
         return [], []
     placeholders = [default_assignment(path, placeholder(path)) for path in open_sizes]
-    first = any_from(DocumentReader(), copied(tree), shown, (*changes, *placeholders))
+    first = any_from(DocumentReader(read=reader.read), copied(tree), shown, (*changes, *placeholders))
     assignments = []
     if wanted and flags.gpus is not None:
         place = flag_place("--gpus", "cluster.nodes", str(flags.gpus))

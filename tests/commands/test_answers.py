@@ -10,6 +10,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from each import each
 import costmodel
 from costmodel.commands.command_table import QUESTIONS
 from costmodel.documents.reader.find_documents import find
+from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.text.digest import sealed
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.ground.errors import FAULT_CODES
@@ -522,3 +524,40 @@ def test_explaining_a_figure_of_training_loads_no_other_workload() -> None:
     others = ("documents.schemas.serving", "documents.schemas.rl", "estimate.serving", "estimate.rl", "evidence")
     assert "costmodel.estimate.training" in loaded
     assert [name for name in loaded if name.startswith(tuple(f"costmodel.{room}" for room in others))] == []
+
+
+FLAGS = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "16")
+
+
+@pytest.mark.parametrize("words", [("estimate", *FLAGS), ("estimate", NAME, "--set", "plan.tp=4"), ("search", NAME)])
+def test_options_of_an_answer_build_no_schemas(words: tuple[str, ...]) -> None:
+    """Texts, counts and default choices are taken as they are; nothing is loaded for a folder of a search."""
+    code = "import sys; from costmodel.commands.start import main\ntry: main()\nfinally: print(*sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True).stdout
+    loaded = printed.splitlines()[-1].split()
+    unused = {"typer._adapters", "costmodel.explore.search.checkpoint"}
+    unused |= {"costmodel.explore.search.next_measurement"} if words[0] == "estimate" else set()
+    assert unused.isdisjoint(loaded)
+
+
+def test_a_count_out_of_bounds_is_still_refused(run: Any) -> None:
+    refused = run("estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "0")
+    assert "--gpus" in refused.err
+    assert refused.code == 2
+    assert run("estimate", *FLAGS[:-1], "016").out == run("estimate", *FLAGS).out
+
+
+def test_flags_read_the_documents_of_their_scenario_once(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scenario is loaded for its sizes, with them, and with the best plan: each document is read for the first."""
+    reads: Counter[str] = Counter()
+    text_of = DocumentReader.text
+
+    def counted(reader: DocumentReader, kind: str, name: str, *place: Any, **more: Any) -> Any:
+        reads[kind] += 1
+        return text_of(reader, kind, name, *place, **more)
+
+    monkeypatch.setattr(DocumentReader, "text", counted)
+    assert run("estimate", *FLAGS).out
+    assert {kind: reads[kind] for kind in ("model", "stack", "optimizer", "efficiency")} == {
+        "model": 1, "stack": 1, "optimizer": 1, "efficiency": 3
+    }  # fmt: skip

@@ -241,6 +241,7 @@ LINES = (
     "pages",
     "runtime",
 )
+STATES = LINES[:5]
 ALLOCATED = LINES[:10]
 RESERVED = LINES[:11]
 OF_BACKWARD = ("gathered", "context", "activations", "recompute", "logits")
@@ -297,6 +298,13 @@ def ledger(
     if inputs.optimizer.paged:
         bound = _largest_stage(PerStage(*(peak - pages for peak, pages in zip(peaks, left, strict=True))))
     return Ledger(lines, peaks, worst, host, paged, left, bound)
+
+
+def states_alone(inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters) -> Number:
+    """Bytes of the fullest stage that do not depend on micro-batches: no peak is lower, unless states are paged."""
+    held = _rank_parameters(inputs, block, layers, parameters)
+    columns = (_fixed_lines(inputs, block, parameters, rank, position)[0] for position, rank in enumerate(held))
+    return _largest_stage(PerStage(*(added(column, STATES) for column in columns)))
 
 
 def _largest_stage(stages: PerStage[Number]) -> Number:
@@ -455,6 +463,7 @@ def _first_stage_bytes(inputs: TrainingInputs, block: Block, live: Number, whole
     return saved + live * seen.saved, np.maximum(whole, seen.whole)
 
 
+@memoized("cp_type")
 def _other_ranks_keys(inputs: TrainingInputs, block: Block) -> Number:
     """Bytes of keys and values from other context-parallel ranks, for the layer that needs most."""
     if single_rank(block.cp):

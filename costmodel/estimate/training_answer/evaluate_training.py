@@ -26,7 +26,7 @@ from costmodel.estimate.machine.price import parameter_servers_of, price_of, pri
 from costmodel.estimate.shared.plan_batch import added, summed
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.flop_count import flop_of_step
-from costmodel.estimate.training.memory_breakdown import Ledger, fit_chance, ledger
+from costmodel.estimate.training.memory_breakdown import Ledger, fit_chance, ledger, states_alone
 from costmodel.estimate.training.parallelism.pipeline import StageLayers, stage_layers
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.saved_activations import page_time
@@ -175,6 +175,17 @@ def memory_shares(inputs: TrainingInputs, block: Block) -> NDArray[np.float64]:
         return evaluate(inputs, block).costs.column("memory_share")
     shares = share(memory_of(inputs, block).bound, inputs.usable_memory)
     return Costs({"memory_share": shares}, len(block)).column("memory_share")
+
+
+def one_fits(inputs: TrainingInputs, block: Block, counts: Mask) -> bool:
+    """Whether one of these rows of a block fits; of rows whose states alone do not, nothing else is evaluated."""
+    if not (inputs.groups or inputs.optimizer.paged):
+        layers = stage_layers(inputs.model, block)
+        least = states_alone(inputs, block, layers, stage_parameters(inputs, block, layers))
+        alone = Costs({"states": least}, len(block)).column("states")
+        if np.all(alone[counts] > inputs.usable_memory):
+            return False
+    return bool(np.any(counts & (memory_shares(inputs, block) <= 1)))
 
 
 def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:

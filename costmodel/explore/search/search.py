@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,18 +22,18 @@ from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate, missing_input
 from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer, answer, unacceptable
-from costmodel.explore.search.cheapest_changes import Remedy
-from costmodel.explore.search.next_measurement import first_better
 from costmodel.explore.search.rank import NO_VARIANT, Top, axes
 from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.explore.search.scenario_variants import Variants, fail_if_listed
 from costmodel.explore.search.stream import PlanErrors, SearchOptions, SearchResult, through
 from costmodel.explore.search.training_candidates import candidates, grids
-from costmodel.explore.search.training_remedies import batch_that_divides, what_would_be_valid, what_would_work
 from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally, with_bands
 from costmodel.explore.search.value_ranges import Axis
 from costmodel.ground.counts import EXCHANGING, SIZES
 from costmodel.ground.errors import CostModelError, fail
+
+if TYPE_CHECKING:
+    from costmodel.explore.search.cheapest_changes import Remedy
 
 PRECISION = "workload.precision"
 NO_PRECISION = "L044"
@@ -175,6 +176,8 @@ def search(
 
 def with_ranges(found: TrainingSearch) -> TrainingSearch:
     """Adds the bands of the plans that are listed, and the chances of the first to be the fastest."""
+    from costmodel.explore.search.next_measurement import first_better
+
     _add_bands(found.variants, found.tally)
     return replace(found, chances=first_better(found)) if found.ranked_by in SCORED and found.is_safe else found
 
@@ -186,6 +189,8 @@ def inputs_of_case(case: LoadedScenario) -> TrainingInputs:
 
 def with_remedies(found: TrainingSearch) -> TrainingSearch:
     """Adds remedies to a search in which no plan works, or in which the batch refuses nearly all."""
+    from costmodel.explore.search.training_remedies import batch_that_divides, what_would_be_valid, what_would_work
+
     if found.stopped or (found.best and found.variants.over):
         return found
     if found.best:

@@ -16,7 +16,6 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from costmodel.explore.search.checkpoint import Parts, SearchFolder, asked_of, held
 from costmodel.explore.search.rank import FoundPlan, Front, Plan, PlanCounts, Tally
 from costmodel.explore.search.scenario_variants import Inputs, Variants
 from costmodel.explore.search.space_interface import Piece, Space
@@ -27,6 +26,8 @@ from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
+
+    from costmodel.explore.search.checkpoint import Parts, SearchFolder
 
 POOL_FROM = 1 << 22  # work; less is done before a pool has started
 LARGEST_BUNDLE = 1 << 23  # work
@@ -377,6 +378,8 @@ def through(
     if how.folder is None:
         stopped, total = _count_pieces(space, variants, tally, how, None)
     else:
+        from costmodel.explore.search.checkpoint import asked_of, held
+
         asked = asked_of(space, variants, plans=how.plans)
         with held(how.folder, asked, space, tally, plans=how.plans, resume=how.resume) as kept:
             kept.columns = space.columns(variants.inputs)

@@ -16,7 +16,7 @@ from costmodel.documents.schemas.scenario import Plan, Space
 from costmodel.estimate.shared.plan_batch import Structure, plan_to_mapping
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.estimate.training_answer.evaluate_training import memory_shares
+from costmodel.estimate.training_answer.evaluate_training import one_fits
 from costmodel.estimate.training_answer.predict_training import (
     structure_of,
     usual_etp,
@@ -380,7 +380,7 @@ def _smallest(grid: SubSpace) -> SubSpace:
 def _some_fit(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> bool:
     """Whether any valid plan of some grids fits, by its memory; stops at the first that does."""
     found = (valid_blocks(inputs, grid, stem(inputs, grid, Counter()), Counter()) for grid in searched)
-    return any(np.any(counts & (memory_shares(inputs, block) <= 1)) for each in found for block, counts in each)
+    return any(one_fits(inputs, block, counts) for each in found for block, counts in each)
 
 
 def _tally_of_grids(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> TrainingTally:

@@ -363,7 +363,7 @@ def test_other_gpus_are_ordered_by_maker_and_price_and_not_by_the_alphabet(tmp_p
 
 def test_remedies_are_looked_for_when_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sweep of many searches, of which none fits, looks for none."""
-    import costmodel.explore.search.search as module
+    import costmodel.explore.search.training_remedies as module
 
     def never(*_: object) -> list[Remedy]:
         raise AssertionError

@@ -1,1 +1,1 @@
-"""Searches all plans of a training scenario, ranks them, and resumes; parts that searches of all workloads share."""
+"""Searches for the best plan: the search of training plans, and what searches of all workloads share."""

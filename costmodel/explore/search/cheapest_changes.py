@@ -1,4 +1,4 @@
-"""Changes of a scenario that make a plan smaller or faster, by their price: time, quality, money, or another job.
+"""Changes of a scenario that make a training plan smaller or faster, cheapest first.
 
 >>> from costmodel.documents.reader.resolved_scenario import load
 >>> [change.settings for change in of_quality(load("quickstart"), smaller=True)][0]
@@ -36,11 +36,10 @@ SHORTEST = 256  # tokens; a shorter sequence trains another model
 
 @record
 class Remedy:
-    """A remedy: settings to use instead, with the figures of the resulting answer.
+    """Settings that make a plan work, with the figures of the resulting answer.
 
-    alternatives: each is a remedy alone; the settings of one go together. The figures are those of the first.
-    chance: that the plan fits, by the band of its memory.
-    left: remaining reasons against the plan; with them there are no figures.
+    alternatives: each is a remedy alone; the settings of one belong together. Figures are those of the first.
+    chance: that the plan fits. left: remaining reasons against the plan; with them there are no figures.
     valid: for a search without any valid plan, the number of valid plans with this remedy.
     """
 
@@ -66,7 +65,7 @@ class Remedy:
 
 
 def has_chance(chance: float | None, preferred: float | None) -> bool:
-    """Whether a chance is enough: it reaches the preferred one, or one of the two is not known.
+    """Whether a chance is enough: it reaches the preferred one, or one of the two is unknown.
 
     >>> has_chance(0.5, 0.9), has_chance(0.5, None)
     (False, True)
@@ -75,9 +74,7 @@ def has_chance(chance: float | None, preferred: float | None) -> bool:
 
 
 def safest(found: Iterable[Remedy], preferred: float | None) -> list[Remedy]:
-    """The remedies that have the preferred chance; where none has it, only the surest. Where all of them are of other
-    hardware or another job, the surest of the same job on the user's own comes first.
-    """
+    """The remedies with the preferred chance; if none has it, the surest, one on the user's own hardware first."""
     offered = list(found)
     safe = [remedy for remedy in offered if has_chance(remedy.chance, preferred)]
     surest = sorted(offered, key=lambda remedy: -(remedy.chance or 0.0))
@@ -97,9 +94,7 @@ class Change:
 
 
 def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
-    """Narrower number types, which make training less exact: of gradients and optimizer states for a smaller job, of
-    products for a faster one. Before them a chunked loss, which is as exact.
-    """
+    """Narrower number types, which reduce accuracy; before them a chunked loss, which does not."""
     workload = case.scenario.workload
     if not smaller:
         if not RECIPES[workload.precision].narrow:
@@ -123,7 +118,7 @@ def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
 
 
 def of_software(case: ResolvedScenario) -> Iterator[Change]:
-    """Changes of software and number types that several together may make a job small enough: cheapest first."""
+    """Changes of software and number types that together may make a job small enough, cheapest first."""
     offload = case.stack.offload
     if offload is not None and case.space.offload is None:
         names = ", ".join(offload.of)
@@ -132,7 +127,7 @@ def of_software(case: ResolvedScenario) -> Iterator[Change]:
 
 
 def of_what_is_learnt(case: ResolvedScenario) -> Iterator[Change]:
-    """Shorter sequences, and adapters in the place of all weights: another job, so they come last; smallest first."""
+    """Changes of the job itself, so the last resort: shorter sequences, then adapters instead of all weights."""
     tokens = int(case.scenario.workload.sequence)
     while tokens >= 2 * SHORTEST:
         tokens //= 2
@@ -145,7 +140,7 @@ def of_what_is_learnt(case: ResolvedScenario) -> Iterator[Change]:
 def of_money(case: ResolvedScenario, *, larger: bool, least: float = 0.0) -> Iterator[Change]:
     """More accelerators of the same kind, in the node and in the cluster, then other accelerators.
 
-    `larger`: with more memory. least: usable bytes that another accelerator has at least.
+    larger: with more memory. least: usable bytes of another accelerator at least
 
     A stated dp grows with the accelerators.
     """
@@ -168,14 +163,14 @@ def of_money(case: ResolvedScenario, *, larger: bool, least: float = 0.0) -> Ite
 
 
 def of_the_scenario(case: ResolvedScenario, *, smaller: bool, least: float = 0.0) -> Iterator[Change]:
-    """Changes outside the plan: number types, then hardware, and last another job."""
+    """Changes outside the plan: number types, then hardware, then another job."""
     yield from of_quality(case, smaller=smaller)
     yield from of_money(case, larger=smaller, least=least)
     yield from of_what_is_learnt(case) if smaller else ()
 
 
 def nodes_of(case: ResolvedScenario | ServingCase, gpus: float) -> tuple[str, ...]:
-    """Settings for nodes with `gpus` accelerators; a node in partial use is filled before others are added."""
+    """Settings for nodes with `gpus` accelerators; fills a partly used node before adding others."""
     used, built = float(case.node.accelerators), float(case.node.built)
     if used >= built:
         return (f"cluster.nodes={math.ceil(gpus / used):.0f}",)
@@ -185,7 +180,7 @@ def nodes_of(case: ResolvedScenario | ServingCase, gpus: float) -> tuple[str, ..
 
 
 def shipped_node(case: ResolvedScenario) -> Node | None:
-    """The document of the scenario's node, without changes."""
+    """The shipped document of the scenario's node; None if there is none."""
     node: Node | None = _read_or_none("node", case.node.name)
     return node
 
@@ -199,7 +194,7 @@ def _read_or_none(kind: str, name: str) -> Any:
 
 
 def _as_many(case: ResolvedScenario, node: Node) -> tuple[str, ...]:
-    """Settings for another node with the same number of accelerators in all; empty if nodes do not divide it."""
+    """Settings for another node with the same total number of accelerators; empty if its nodes do not divide it."""
     wanted = number(case.node.accelerators * case.scenario.cluster.nodes)
     named = f"cluster.node={node.name}"
     if node.accelerators == case.node.accelerators:
@@ -212,7 +207,7 @@ def _as_many(case: ResolvedScenario, node: Node) -> tuple[str, ...]:
 
 
 def _other_nodes(case: ResolvedScenario, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
-    """Nodes with another accelerator, each accelerator once: same vendor first, then by price, then by memory."""
+    """Nodes with another accelerator, each accelerator once: same vendor first, then by price and memory."""
     own, seen = case.accelerator, set[str]()
     groups: dict[tuple[bool, bool], list[str]] = {}
     for name in names("node")[:_MOST_NODES]:

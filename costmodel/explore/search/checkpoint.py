@@ -1,4 +1,4 @@
-"""Checkpoints of a search, and its plans as Parquet."""
+"""Stores the state of a search in a folder, to resume it, and its plans as Parquet files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAME = re.compile(r"part-([0-9a-f]+)-(\d{8,})\.parquet")
 
 @record
 class Parts:
-    """The Parquet files of one search in a folder."""
+    """The Parquet files of one search in a folder, one for each piece."""
 
     folder: Path
     search: str  # digest of it
@@ -44,7 +44,7 @@ class Parts:
         return dict(sorted(found.items()))
 
     def drop_from(self, piece: int) -> None:
-        """Remove the files of this piece and later ones, which are not counted."""
+        """Removes the files of this piece and later ones."""
         for number, path in self.files().items():
             if number >= piece:
                 path.unlink(missing_ok=True)
@@ -55,7 +55,7 @@ class Parts:
 
     @contextmanager
     def writing(self, piece: int, stated: Mapping[str, int | float | str]) -> Iterator[Keep]:
-        """Writes every plan of a piece, each row with the values of `stated`; a piece without plans leaves no file."""
+        """Yields a function that writes plans of a piece, each row with the values of `stated`."""
         arrow, parquet = arrow_of("--keep all")
         writers: list[Any] = []
         with atomic_write(self.path(piece)) as temporary:
@@ -80,7 +80,7 @@ def foreign(folder: Path, search: str) -> bool:
 
 
 def leftovers(folder: Path) -> Iterator[Path]:
-    """Incomplete files of earlier searches; while the folder is locked, no other search works in it."""
+    """Incomplete files of earlier searches in a locked folder."""
     yield from folder.glob(".part-*")
     yield from folder.glob("._manifest.json.*")
 
@@ -101,14 +101,14 @@ def _row_count(path: Path) -> int:
 
 
 def columns(results: Mapping[str, ResultColumn]) -> list[dict[str, str]]:
-    """The meaning of the columns of results."""
+    """The unit and meaning of result columns, for the Parquet files."""
     return [
         {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning} for name, column in results.items()
     ]
 
 
 def _table(arrow: Any, rows: int, row: Row) -> Any:
-    """Plans as a table; a value that all plans share is repeated in each row."""
+    """Plans as an Arrow table; a value that all plans share is repeated."""
     return arrow.table(
         {
             name: value if isinstance(value, np.ndarray) else arrow.repeat(_scalar(arrow, name, value), rows)
@@ -128,7 +128,7 @@ def _scalar(arrow: Any, name: str, value: Any) -> Any:
 
 
 def arrow_of(what: str) -> tuple[Any, Any]:
-    """The module that writes Parquet."""
+    """The modules that write Parquet; a fault if they are not installed."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -145,7 +145,7 @@ WRITE_EVERY = 1.0  # seconds between states, so that small pieces do not wait fo
 
 @dataclass
 class SearchFolder:
-    """The folder of a search."""
+    """The folder of a search with its stored state."""
 
     folder: Path
     plans: bool
@@ -161,14 +161,14 @@ class SearchFolder:
         return Parts(self.folder.absolute(), digest_of(self.asked)) if self.plans else None
 
     def count(self, tally: Tally[Plan], rows: int) -> None:
-        """Count another piece; the file is updated within about a second."""
+        """Adds a piece; the file is updated within about a second."""
         self.done += 1
         self.rows += rows
         if time.monotonic() - self.written >= WRITE_EVERY:
             self.write(tally)
 
     def write(self, tally: Tally[Plan], *, complete: bool = False) -> None:
-        """Write the current state."""
+        """Writes the current state."""
         state = {
             "schema": SCHEMA,
             "costmodel": costmodel.__version__,
@@ -184,7 +184,7 @@ class SearchFolder:
         self.written = time.monotonic()
 
     def close(self, tally: Tally[Plan], *, complete: bool) -> None:
-        """Write the last state, and remove files of pieces that it does not count."""
+        """Writes the last state, and removes files of pieces that it does not count."""
         self.write(tally, complete=complete)
         if self.parts:
             with usable(self.folder):
@@ -192,7 +192,7 @@ class SearchFolder:
 
 
 def asked_of(space: Space[Inputs, Plan, Piece], variants: Variants[Inputs], *, plans: bool) -> dict[str, str]:
-    """The identity of a search, a digest per part; a state of another search must not be resumed."""
+    """The identity of a search as digests by part, so that a state of another search is not resumed."""
     case = variants.inputs.case
     parts = {
         "the program": (costmodel.__version__, space.grain),
@@ -209,7 +209,7 @@ def asked_of(space: Space[Inputs, Plan, Piece], variants: Variants[Inputs], *, p
 
 
 def digest_of(asked: dict[str, str]) -> str:
-    """The identity of a search, in twelve letters."""
+    """The identity of a search in twelve letters."""
     return hashlib.sha256(repr(sorted(asked.items())).encode()).hexdigest()[:12]
 
 
@@ -223,7 +223,7 @@ def held(
     plans: bool,
     resume: bool,
 ) -> Iterator[SearchFolder]:
-    """Locks the folder for this search, and loads its stored results into the accumulator."""
+    """Locks the folder for this search, and loads its stored results into `tally`."""
     if plans:
         arrow_of("--keep all")
     with usable(folder):
@@ -247,7 +247,7 @@ def _open_folder(
     plans: bool,
     resume: bool,
 ) -> SearchFolder:
-    """The folder of this search with its stored pieces, without leftovers; a fault if it has another search."""
+    """The folder of this search with its stored pieces; raises a fault if it holds another search."""
     place, search = Place(str(folder)), digest_of(asked)
     with usable(folder):
         for path in leftovers(folder):
@@ -271,7 +271,7 @@ def _open_folder(
 
 
 def _check_parts(kept: SearchFolder) -> None:
-    """Remove files of uncounted pieces; a fault where a counted one is missing or changed."""
+    """Removes files of uncounted pieces; raises a fault if a counted one is missing or changed."""
     if kept.parts is None:
         return
     with usable(kept.folder):
@@ -283,7 +283,7 @@ def _check_parts(kept: SearchFolder) -> None:
 
 
 def _check_same_search(state: Any, asked: dict[str, str], folder: Path) -> dict[str, Any]:
-    """The stored state if it belongs to this search; else a fault with the first difference."""
+    """The stored state; raises a fault with the first difference if it is of another search."""
     place, hint = Place(str(folder)), "take another folder"
     if not isinstance(state, dict):
         raise fail("C021", f"the state in {folder} is damaged, or was changed", place, hint)
@@ -299,13 +299,13 @@ def _check_same_search(state: Any, asked: dict[str, str], folder: Path) -> dict[
 
 
 def _with_digest(state: dict[str, Any]) -> str:
-    """A state with the digest of its text."""
+    """A state as text with its digest."""
     text = json.dumps(state)
     return f'{{"digest": "{_short_digest(text)}", {text[1:]}'
 
 
 def _state(text: str) -> Any:
-    """The state in a manifest, of any version; None where its digest does not match."""
+    """The state in a manifest of any version; None if its digest does not match."""
     try:
         state = json.loads(text)
     except (ValueError, RecursionError):
@@ -320,7 +320,7 @@ def _short_digest(text: str) -> str:
 
 
 def written_tally(tally: Tally[Plan]) -> dict[str, Any]:
-    """A tally as JSON; numbers are restored bit for bit."""
+    """A tally as JSON values, which restore numbers bit for bit."""
     return {
         "work": tally.work,
         "better_than_yours": tally.better_than_yours,
@@ -333,7 +333,7 @@ def written_tally(tally: Tally[Plan]) -> dict[str, Any]:
 
 
 def read_tally(state: dict[str, Any], tally: Tally[Plan], space: Space[Inputs, Plan, Piece]) -> None:
-    """Restore a tally from JSON."""
+    """Restores a tally from JSON values."""
     tally.work, tally.better_than_yours = state["work"], state["better_than_yours"]
     for name, best in tally.lists():
         best.rows = [space.read(row) for row in state["rows"][name]]

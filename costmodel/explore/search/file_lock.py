@@ -1,8 +1,7 @@
-"""Locks of files that several processes write: the folder of a search, and files that are read and written anew.
+"""Locks for files that several processes write: the folder of a search, and files that are updated.
 
-A lock is released whenever its process ends.
-The operating system holds the lock, over NFS too. On a file system without locks, the file names its owner; a process
-of this machine that no longer runs does not count as owner.
+A lock is released when its process ends. The operating system holds it, over NFS too. On a file system without
+locks, the file names its owner; an owner that no longer runs on this machine does not count.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from costmodel.ground.errors import Place, fail
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Writes a temporary file, then moves it into place; removes the file at `path` if nothing was written."""
+    """Yields a temporary path, then moves that file into place; if none was written, removes the file at `path`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with usable(path):
@@ -46,7 +45,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def usable(path: Path) -> Iterator[None]:
-    """Turn a system error on a file or folder into a fault."""
+    """Turns system errors on a file or folder into faults."""
     try:
         yield
     except OSError as error:
@@ -55,13 +54,13 @@ def usable(path: Path) -> Iterator[None]:
 
 
 def check_regular(path: Path) -> None:
-    """A fault for a pipe or device in place of a file, because reading would not end."""
+    """Raises a fault for a pipe or device in place of a file, because reading it would not end."""
     if path.exists() and not path.is_file():
         raise fail("C021", f"{path} is no regular file", Place(str(path)), "take another folder")
 
 
 def _sync(folder: Path) -> None:
-    """Flush the names in a folder to disk, where the system can."""
+    """Flushes the names in a folder to disk, if the system can."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -92,7 +91,7 @@ else:
 
 
 class _HeldByOther(Exception):
-    """Another process, or thread, has the lock: its owner, and what a person may do about it."""
+    """Raised when another process or thread has the lock; with its owner and what the user can do."""
 
     def __init__(self, owner: dict[str, Any], remedy: str = "") -> None:
         super().__init__()
@@ -101,7 +100,7 @@ class _HeldByOther(Exception):
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock the folder for one search; a fault where another one holds it."""
+    """Locks a folder for one search; raises a fault if another search has it."""
     path = folder / NAME
     try:
         with usable(folder):
@@ -119,11 +118,11 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def updating(path: Path, notify: Callable[[str], None]) -> Iterator[None]:
-    """Locks a file, or a folder of files, from reading until rewriting it, so that no process loses what another one
-    wrote in between.
+    """Locks a file, or a folder, from reading until rewriting, so that concurrent writes are not lost.
 
-    It waits for the process that has the lock. `notify` receives a sentence if that takes long. Pipes, and files in
-    folders that do not exist, have no lock.
+    Waits for the process that has the lock; `notify` receives a sentence if that takes long. Pipes, and files in
+    missing
+    folders, are not locked.
     """
     whole = path.resolve()
     if not whole.parent.is_dir() or (whole.exists() and not (whole.is_file() or whole.is_dir())):
@@ -138,7 +137,7 @@ def updating(path: Path, notify: Callable[[str], None]) -> Iterator[None]:
 
 
 def _waited_for(path: Path, lock: Path, notify: Callable[[str], None]) -> int:
-    """The lock of a file, once no other process has it."""
+    """Waits until no other process has the lock of a file, and takes it."""
     begun, stated = time.monotonic(), False
     while True:
         try:
@@ -158,7 +157,7 @@ def _waited_for(path: Path, lock: Path, notify: Callable[[str], None]) -> int:
 
 
 def _take_lock(path: Path) -> int:
-    """The open and locked file of a lock."""
+    """Opens and locks a lock file."""
     here = path.resolve()
     with _guard:
         if here in _held:
@@ -179,7 +178,7 @@ def _release_lock(path: Path, handle: int) -> None:
 
 
 def _acquire_lock(path: Path) -> int:
-    """The open file of the lock, with this process as its owner."""
+    """Opens a lock file and makes this process its owner."""
     owner: dict[str, Any] = {}
     for _ in range(_TRIES):
         handle, made = _open_file(path)
@@ -207,7 +206,7 @@ def _acquire_lock(path: Path) -> int:
 
 
 def _open_file(path: Path) -> tuple[int, bool]:
-    """Open the file; also whether it was created just now."""
+    """Opens a file; returns the handle and whether it was just created."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), True
     except FileExistsError:
@@ -215,7 +214,7 @@ def _open_file(path: Path) -> tuple[int, bool]:
 
 
 def _kept_by_system(handle: int) -> bool | None:
-    """Whether the system grants the lock; None where it does not support locks on this file."""
+    """Whether the system grants the lock; None if it does not support locks on this file."""
     try:
         _lock(handle)
     except OSError as error:
@@ -235,13 +234,13 @@ def _host() -> str:
 
 
 def _owner() -> dict[str, Any]:
-    """An identifier that distinguishes this process from any other."""
+    """An identifier of this process: machine, process id and start time."""
     own = os.getpid()
     return {"host": _host(), "space": _space(), "process": own, "started": _process_start(own)}
 
 
 def _holder(handle: int) -> dict[str, Any]:
-    """The owner named in a file; empty where there is none."""
+    """The owner named in a lock file; empty if there is none."""
     try:
         owner = json.loads(os.read(handle, 4096))
     except (OSError, ValueError):
@@ -250,7 +249,7 @@ def _holder(handle: int) -> dict[str, Any]:
 
 
 def _runs(owner: dict[str, Any]) -> bool:
-    """Whether an owner may still run; one of another machine may."""
+    """Whether an owner may still run; a process of another machine may."""
     process = owner.get("process")
     here = (owner.get("host"), owner.get("space")) == (_host(), _space())
     if not here or not isinstance(process, int) or process <= 0 or sys.platform == "win32":
@@ -265,7 +264,7 @@ def _runs(owner: dict[str, Any]) -> bool:
 
 
 def _space() -> str:
-    """The process namespace of this process; containers have their own."""
+    """The process namespace of this process, as containers have their own."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -273,7 +272,7 @@ def _space() -> str:
 
 
 def _process_start(process: int) -> str:
-    """When a process began, in ticks since the machine did; None where the system does not report it."""
+    """When a process started, in clock ticks since boot; empty if the system does not report it."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):

@@ -1,8 +1,8 @@
-"""What to measure before a plan of a search is chosen: how sure its first line is, and what a measurement would change.
+"""How sure the first line of a search is, and which measurements would improve the choice of a plan.
 
-The plans of one search err together: of an error that all of them have in equal shares nothing is left between two of
-them. So what counts is by how much each kind of error moves each plan, and what a plan is off alone. Logarithms of
-figures and errors are jointly normal. Means over all plans are means over fixed points, so that an answer never varies.
+Errors that all plans share in equal parts do not affect their order. So each kind of error counts by how much it moves
+each plan, together with each plan's own error. Logarithms of figures are jointly normal. Means are taken over fixed
+points, so that an answer never varies.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _LEAST_GAIN = 1e-5  # as a share of the figure
 
 @record
 class Expected:
-    """Logarithms of the figures of plans, lower is better, and how they may be off.
+    """Logarithms of the figures of plans, lower is better, and their uncertainty.
 
-    covariance: of the errors of all plans, then of kinds of error with a variance of 1
+    covariance: of the errors of all plans, then of the kinds of error, each with variance 1
     """
 
     places: Array
@@ -55,19 +55,19 @@ class Expected:
 
     @property
     def first(self) -> int:
-        """The plan that is expected to be best."""
+        """The index of the plan that is expected to be best."""
         return int(np.argmin(self.places))
 
     def shift(self, entry: int) -> Array:
-        """The expected change of each plan's prediction when a plan or a kind of error is measured."""
+        """How much each plan's prediction is expected to change when a plan or kind of error is measured."""
         return np.asarray(
             expected_move(self.covariance[: len(self.places), entry], self.covariance[entry, entry] ** 0.5)
         )
 
     def after(self, entry: int, error: float = 0.0) -> Expected:
-        """A copy that is updated by this measurement.
+        """A copy updated by a measurement.
 
-        error: logarithm of what was measured over what is expected; positive where it is worse
+        error: logarithm of measured over expected; positive if worse
         """
         shared, spread = self.covariance[:, entry], self.covariance[entry, entry] ** 0.5
         places = self.places + expected_error(error, shared[: len(self.places)], spread)
@@ -75,17 +75,19 @@ class Expected:
         return Expected(places, np.asarray(left), self.kinds)
 
     def is_open(self, entry: int) -> bool:
-        """Whether a plan, or a kind of error, is still uncertain."""
+        """Whether a plan or a kind of error is still uncertain."""
         return bool(self.covariance[entry, entry] > _NOTHING)
 
 
 @record
 class Measurement:
-    """Something to measure, and what this is expected to save.
+    """A possible measurement and what it is expected to save.
 
-    name: kernels, start-up, or what a kind of collectives belongs to; empty where lines run. lines: of the plans that
-    run one after the other, or whose engine starts, counted from 1. busy: accelerators times seconds. gain: share of
-    the figure. pays_after: seconds that the job must take at least. saved: seconds of a job whose time is known
+    name: kernels, start-up, or a kind of collectives; empty if plans are run. lines: of the plans that run, from 1.
+    busy:
+    accelerators times seconds. gain: share of the figure. pays_after: the shortest job [s] for which it pays. saved:
+    seconds
+    saved of a job of known length
     """
 
     name: str
@@ -101,9 +103,10 @@ class Measurement:
 class Advice:
     """The chance that line 1 is best, and the measurements to make, most useful first.
 
-    chance: that it is the best of those compared. loss: what choosing it loses on average, as a share of its figure
-    measured: lines with the time that was measured over the one predicted. order: lines by what is expected now, each
-    with its figure over the one predicted. pools: lines with the pool that a log states over the one predicted
+    chance: that line 1 is the best of those compared. loss: the average loss of choosing it, as a share of its figure.
+    measured: lines with measured over predicted time. order: lines by what is expected now, each with its figure over
+    the
+    predicted one. pools: lines with logged over predicted cache size
     """
 
     compared: int
@@ -118,12 +121,12 @@ class Advice:
 def advised(
     found: SearchResult[Any, Any], measured: Mapping[int, float], pools: Mapping[int, float] | None = None
 ) -> Advice:
-    """The measurements to make before a plan of a search is chosen.
+    """The measurements to make before choosing a plan of a search.
 
-    measured: lines with the time that was measured, over the one predicted. pools: the same of caches, by start-up logs
+    measured: lines with measured over predicted time. pools: lines with logged over predicted cache size
 
     Raises:
-        CostModelError: what plans are ranked by has no band, fewer than two work, or a line is not in the ranking
+        CostModelError: the ranked result has no band, fewer than two plans work, or a line is not in the ranking
     """
     plans = [*itertools.takewhile(lambda plan: not plan.broken, found.best[:_MOST])]
     objective = found.ranked_by
@@ -159,7 +162,7 @@ def advised(
 
 
 def logged_pool_ratio(found: SearchResult[Any, Any], line: int, name: str, place: Place) -> float:
-    """The KV-cache pool in a start-up log over the predicted one; a fault where the log is of another plan."""
+    """The KV-cache size in a start-up log over the predicted one; a fault if the log is of another plan."""
     from costmodel.evidence.validate.validate_serving import logged_pool
     from costmodel.exchange.logs.trainer_log import is_engine_start
     from costmodel.exchange.tables.serving_table import read_serving_runs
@@ -191,7 +194,7 @@ def first_better(found: SearchResult[Any, Any]) -> list[float]:
 
 
 def _after_start(now: Expected, errors: PlanErrors, part: str, ratio: float) -> Expected:
-    """The expectation after a start-up log, whose pool is `ratio` times the predicted one."""
+    """The expectation after a start-up log whose cache is `ratio` times the predicted one."""
     assert errors.pool is not None  # of a line whose log is read
     kinds = [_of_start(errors.pool), f"{_of_start(errors.pool)} of {part}"]
     entry = next(at for at, kind in enumerate(now.kinds, len(now.places)) if kind in kinds)
@@ -205,14 +208,14 @@ def _of_start(pool: PoolError) -> str:
 
 
 def worse_spread(costs: Mapping[str, float], name: str) -> float:
-    """The larger spread of a result towards an end of its band; 0 where it has no band."""
+    """The larger of the spreads of a result towards both ends of its band; 0 without a band."""
     value, *ends = (costs.get(each, math.nan) for each in (name, f"{name}_low", f"{name}_high"))
     known = all(0 < each < math.inf for each in (value, *ends))
     return max(float(end_spread(value, end)) for end in ends) if known else 0.0
 
 
 def expected(found: SearchResult[Any, Any], plans: Sequence[Any], errors: Sequence[PlanErrors]) -> Expected:
-    """The expected figures of some plans of a search, with the errors that plans share and that each has alone."""
+    """The expected figures of some plans, with the errors that they share and each plan's own."""
     objective = found.ranked_by
     sign = COLUMNS[found.inputs.case.kind][objective].sign
     parts = [found.inputs_of(plan.variant).case.accelerator.name for plan in plans]
@@ -234,7 +237,7 @@ def expected(found: SearchResult[Any, Any], plans: Sequence[Any], errors: Sequen
 
 
 def _worthwhile(now: Expected, errors: Sequence[PlanErrors], job: float) -> Iterator[Measurement]:
-    """The measurements that gain more than they cost in a job of so many seconds (NaN without an end), best first."""
+    """The measurements that gain more than they cost in a job of `job` seconds (NaN if endless), best first."""
     ranks, found = errors[now.first].job, list[Measurement]()
     for name, lines, count, entries in _possible(now, errors):
         shifts, then = list[Array](), now
@@ -253,7 +256,7 @@ def _worthwhile(now: Expected, errors: Sequence[PlanErrors], job: float) -> Iter
 
 
 def _possible(now: Expected, errors: Sequence[PlanErrors]) -> Iterator[tuple[str, tuple[int, ...], float, list[int]]]:
-    """The possible measurements: a name or the lines that run, accelerators, and the errors that each reveals."""
+    """Every possible measurement: its name or lines, accelerators, and the errors that it reveals."""
     unknown = [place for place in range(len(errors)) if now.is_open(place)]
     for places in ([place] for place in unknown):
         yield "", (places[0] + 1,), errors[places[0]].ranks, places
@@ -274,26 +277,26 @@ def _possible(now: Expected, errors: Sequence[PlanErrors]) -> Iterator[tuple[str
 def expected_gain(now: Expected, shifts: Array) -> float:
     """The expected gain of choosing after a measurement instead of before it, as a logarithm.
 
-    shifts: how it may move each plan, a column for each independent part
+    shifts: how it may move each plan, one column for each independent part
     """
     moved = now.places + _points(shifts)
     return float(np.mean(moved[:, now.first] - moved.min(axis=1)))
 
 
 def _factor(covariance: Array) -> Array:
-    """The symmetric square root of a covariance: the one that no choice of eigenvectors changes."""
+    """The symmetric square root of a covariance, which does not depend on the choice of eigenvectors."""
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _points(factor: Array) -> Array:
-    """Fixed points of a normal distribution whose covariance has this square root, a row each."""
+    """Fixed sample points of a normal distribution with this square root of its covariance, one per row."""
     return np.asarray(_standard(factor.shape[1]) @ factor.T)
 
 
 @functools.cache
 def _standard(dimensions: int) -> Array:
-    """Points that fill a standard normal distribution evenly, and their mirrors: variances 1, no correlation."""
+    """Points that fill a standard normal distribution evenly, with their mirror images."""
     root = 1.5
     for _ in range(64):  # of x^(d + 1) = x + 1: steps by its powers leave no gaps
         root = (1.0 + root) ** (1.0 / (dimensions + 1))

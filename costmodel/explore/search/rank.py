@@ -1,4 +1,4 @@
-"""Ranks plans, and counts what became of the others."""
+"""Ranks plans, keeps the best and the Pareto front, and counts the others; parses result names and targets."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ _POINTED = re.compile(r": (\w+)(?=[;,]|$)")  # the result that the meaning of a 
 
 
 def named_result(word: str, columns: Iterable[str], option: str, written: str) -> str:
-    """The name of a result, given with or without its unit, or by the label that answers print for it alone; a fault at
-    the word lists similar results, or all.
+    """The name of a result, given with or without its unit or by its label; an unknown word raises a fault.
 
-    written: what stands behind the option
+    written: the value of the option
     """
     named = {name: name for name in columns}
     named |= {machine_name(name): name for name in named}
@@ -50,14 +49,14 @@ def named_result(word: str, columns: Iterable[str], option: str, written: str) -
 
 
 def shown_results(columns: Iterable[str], text: str, usual: tuple[str, ...]) -> tuple[str, ...]:
-    """The results that --show names, each once; the usual ones where it names none."""
+    """The results that --show names, each once; the defaults if it names none."""
     known = tuple(columns)
     parts = [part.strip() for part in text.split(",") if part.strip()]
     return tuple(dict.fromkeys(named_result(part, known, "--show", text) for part in parts)) or usual
 
 
 def two_results(text: str, columns: Mapping[str, ResultColumn]) -> tuple[str, str]:
-    """The two results of --pareto, each of which is better in one direction."""
+    """The two results of --pareto, each with a better direction."""
     ranked = [name for name, column in columns.items() if column.better != "neither"]
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or parts[0] == parts[1]:
@@ -68,7 +67,7 @@ def two_results(text: str, columns: Mapping[str, ResultColumn]) -> tuple[str, st
 
 
 def _results_labelled(word: str, named: Mapping[str, str]) -> list[str]:
-    """The results that answers print under a word, as `in_flight` for the requests in flight."""
+    """The results that answers label with this word, such as `in_flight`."""
     from costmodel.explore.answer_labels import meaning_of
 
     spellings = dict.fromkeys((word, word.replace("_", " ")))
@@ -77,7 +76,7 @@ def _results_labelled(word: str, named: Mapping[str, str]) -> list[str]:
 
 
 def option_place(option: str, written: str, word: str = "") -> Place:
-    """The place of a word in the value of an option, or of the whole value."""
+    """The place of a word in an option's value, or of the whole value."""
     ahead = len(option) + 2 + max(written.find(word), 0)
     return Place(COMMAND_LINE, 0, ahead, "", f"{option} {written}", max(1, len(word or written)))
 
@@ -98,15 +97,15 @@ class FoundPlan(Protocol):
 
     @property
     def variant(self) -> int:
-        """The number of the scenario variant that the plan belongs to."""
+        """The number of the plan's scenario variant."""
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """The codes of what the plan breaks."""
+        """The codes of the limits that the plan breaks."""
 
     @property
     def key(self) -> Order:
-        """The sort key of a plan; it also orders equally good plans, alike on every machine."""
+        """The sort key of a plan, which orders equal scores identically on every machine."""
 
 
 Plan = TypeVar("Plan", bound=FoundPlan)
@@ -117,7 +116,7 @@ class EvaluatedPlans(Protocol[MadePlan]):
     """Plans that were evaluated together."""
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """The values of a result, one for each plan."""
+        """A result of every plan."""
 
     def ties(self, places: NDArray[np.intp]) -> Sequence[NDArray[np.float64]]:
         """Sort keys of some plans with equal results; the last key decides first."""
@@ -128,7 +127,7 @@ class EvaluatedPlans(Protocol[MadePlan]):
 
 @dataclass
 class Top(Generic[Plan]):
-    """The best plans so far, in the order of a result or of a sort key."""
+    """The best plans so far."""
 
     size: int
     objective: str = ""
@@ -137,7 +136,7 @@ class Top(Generic[Plan]):
     key: Callable[[Plan], Order] = field(default=attrgetter("key"), repr=False, compare=False)
 
     def add(self, found: EvaluatedPlans[Plan], keep: NDArray[np.bool_]) -> None:
-        """Add the plans that a mask keeps, which are ordered by the result first."""
+        """Adds the plans that a mask keeps."""
         places = np.flatnonzero(keep)
         if not len(places):
             return
@@ -157,7 +156,7 @@ class Top(Generic[Plan]):
 
 @record
 class Axes:
-    """Two results to trade off, and the objective that breaks ties; signs: −1 where higher is better."""
+    """Two results to trade off, and the objective that breaks ties; a sign is −1 if higher is better."""
 
     x: str
     y: str
@@ -165,21 +164,21 @@ class Axes:
     signs: tuple[float, float, float]
 
     def at(self, row: FoundPlan) -> tuple[float, float]:
-        """The position of a plan, with lower better on both axes."""
+        """The position of a plan; lower is better on both axes."""
         return self.signs[0] * row.costs[self.x], self.signs[1] * row.costs[self.y]
 
 
 def axes(text: str, objective: str, columns: Mapping[str, ResultColumn]) -> Axes:
-    """The two results named by `--pareto x,y`; without an objective the first of equally good plans stays."""
+    """The two results named by `--pareto x,y`."""
     x, y = two_results(text, columns)
     return Axes(x, y, objective or x, (columns[x].sign, columns[y].sign, columns[objective or x].sign))
 
 
 @dataclass
 class Front(Generic[Plan]):
-    """A running Pareto front: the plans that no other plan beats in both results; best in x first.
+    """A running Pareto front: plans that no other plan beats in both results, best in x first.
 
-    It holds at most MOST_ON_A_FRONT plans; a longer front is thinned evenly, and its ends are kept.
+    It holds at most MOST_ON_A_FRONT plans; a longer front is thinned evenly and keeps its ends.
     """
 
     axes: Axes
@@ -215,17 +214,17 @@ _TARGET = re.compile(r"\s*([^\s<>≤≥=](?:[^<>≤≥=]*[^\s<>≤≥=])?)\s*(<=
 
 
 class TrialResults(Protocol):
-    """The results at one value of the key that varies."""
+    """The results at one value of the varied key."""
 
     def result(self, column: str) -> float:
-        """A result of a plan that meets every limit; NaN where none does."""
+        """A result of a plan that meets every limit; NaN for other plans."""
 
 
 @record
 class Target:
     """A result and the bound that it should reach.
 
-    share: chance to reach it that is asked for; without it and of results without a band the expected value rules
+    share: the required chance to reach it; without one, and for results without a band, the expected value decides.
     chance: the result that should be that likely too, unless limits demand it of plans
     """
 
@@ -237,7 +236,7 @@ class Target:
     chance: str = ""
 
     def reached(self, trial: TrialResults) -> bool:
-        """Whether a plan that keeps every limit reaches it."""
+        """Whether a plan that meets every limit reaches it."""
         return self.excess(trial) <= 0
 
     def excess(self, trial: TrialResults) -> float:
@@ -246,7 +245,7 @@ class Target:
         return -over if self.at_least else over
 
     def value(self, trial: TrialResults) -> float:
-        """The result, or the value that it beats with the chance: at 90 %, the worse end of its band.
+        """The result; with a required chance, the value that it beats with that chance: at 90 %, an end of its band.
 
         At another chance by the spread of that end.
         """
@@ -268,9 +267,9 @@ _FITS = "memory_share<=100 %"
 
 
 def target_of(text: str, columns: Mapping[str, ResultColumn], example: str, share: float | None = None) -> Target:
-    """Parses a target such as `mfu>=0.45`.
+    """The target in a text such as `mfu>=0.45`.
 
-    columns: the results that a target may name. share: chance to reach it
+    columns: the results that it may name. share: the required chance to reach it
 
     Raises: CostModelError C011 for a text of another form, an unknown result or unit, and a share over 1
     """
@@ -294,11 +293,11 @@ NO_VARIANT = -1  # the part of plans that no scenario of a search has, such as t
 
 @dataclass
 class PlanCounts(Generic[Plan]):
-    """The counts of the plans of one scenario: as it is written, or with one value of each key that varies.
+    """The counts of the plans of one scenario variant.
 
-    evaluated: those that make sense. fit: of these, those within memory. kept: those that keep the limits besides.
-    safe: of these, those with the chance that the search prefers. best: None where none works, or none was found yet;
-    surest: the best of those that may not work, where the search prefers others
+    evaluated: valid plans. fit: of these, those within memory. kept: of these, those that meet the limits. safe: of
+    these, those with the preferred chance. best: None if no plan works. surest: the best plan without the preferred
+    chance
     """
 
     number: int = 0
@@ -314,7 +313,7 @@ class PlanCounts(Generic[Plan]):
     fault: Fault | None = None  # why there is no plan to evaluate
 
     def add(self, other: PlanCounts[Plan], top: Top[Plan]) -> None:
-        """Count another part of the same plans; top: what orders them."""
+        """Adds the counts of another part of the same variant; `top` orders the best plans."""
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.refused.update(other.refused)
@@ -322,7 +321,7 @@ class PlanCounts(Generic[Plan]):
         self.best, self.surest = _better(self.best, other.best, top), _better(self.surest, other.surest, top)
 
     def against(self) -> Iterator[tuple[str, int]]:
-        """Reasons with how many plans each refuses, the most frequent first."""
+        """The reasons with the number of plans that each refuses, most frequent first."""
         return ((code, count) for code, count in self.refused.most_common() if count)
 
     def share(self, code: str) -> float:
@@ -334,7 +333,7 @@ COUNTS = ("candidates", "evaluated", "fit", "kept", "safe")
 
 
 def _better(one: Plan | None, other: Plan | None, top: Top[Plan]) -> Plan | None:
-    """The better of two plans; the first of equal ones."""
+    """The better of two plans; the first if they are equal."""
     return min(filter(None, (one, other)), key=top.key, default=None)
 
 
@@ -342,8 +341,9 @@ def _better(one: Plan | None, other: Plan | None, top: Top[Plan]) -> Plan | None
 class Tally(Generic[Plan]):
     """The result of a part of a search.
 
-    top and front: of the plans that may be shown. expected: the best plan whatever its chance to work. risky_front: the
-    front of all plans that work. work: how much of the search it is, in the unit of its parts
+    top and front: of plans that may be shown. expected: the best plan whatever its chance. risky_front: the front of
+    all
+    working plans. work: the part's size in units of the search
     """
 
     top: Top[Plan]
@@ -414,7 +414,7 @@ class Tally(Generic[Plan]):
         self.work += other.work
 
     def of_variant(self, variant: int) -> Tally[Plan]:
-        """Assigns the result to a variant of the scenario; a plan in several lists stays one object."""
+        """The result assigned to a variant; a plan in several lists stays one object."""
         if not variant:
             return self
         part = self.parts[variant] = self.parts.pop(0)
@@ -438,7 +438,7 @@ class Tally(Generic[Plan]):
     def settle(self, reason: str) -> None:
         """If plans have the preferred chance, counts the others as refused; else takes the front of all plans.
 
-        reason: against a plan that may not work
+        reason: the code to count for plans without that chance
         """
         if self.safe:
             for part in self.parts.values():
@@ -454,13 +454,13 @@ Item = TypeVar("Item")
 
 @record
 class Watcher:
-    """Progress callback and cancellation check."""
+    """A progress callback and a check for cancellation."""
 
     watch: Callable[[int, int], None] = lambda done, total: None
     stop: Callable[[], bool] = lambda: False
 
     def go(self, done: int, total: int) -> None:
-        """Report one more answer; raise Stopped if the user asked to stop."""
+        """Reports one more answer; raises Stopped if the user asked to stop."""
         if self.stop():
             raise SearchStopped
         self.watch(done, total)

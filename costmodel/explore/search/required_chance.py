@@ -1,7 +1,7 @@
-"""The chance that plans of a search should have to fit, or to meet all limits: preferred by default, or demanded.
+"""The chance to fit (training) or to meet all limits (serving) that plans of a search should have.
 
-A limit of the scenario, which `--safe X` sets too, is a demand: no other plan counts. Without one a search prefers the
-default chance: where no plan has it, the surest ones are shown. Of services about as sure the objective decides.
+A limit of the scenario, which `--safe X` sets too, is a demand: other plans do not count. Without one a search prefers
+plans with the default chance; if no plan has it, it shows the surest ones.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ def chance_column(kind: str) -> str:
 
 
 def preferring(case: Case, safe: float | None = SAFE) -> Case:
-    """The case whose searches prefer plans with such a chance; None: with any."""
+    """The case whose searches prefer plans with this chance; None for no preference."""
     return replace(case, asked=replace(case.asked, safe=safe))
 
 
 def preferred_chance(case: LoadedScenario) -> float | None:
-    """The chance that searches of a case prefer; None where they do not ask, or where the scenario states a limit."""
+    """The chance that searches of a case prefer; None without a preference, or if the scenario states a limit."""
     return None if stated_chance(case) is not None else case.asked.safe
 
 
 def stated_chance(case: LoadedScenario) -> float | None:
-    """The chance that a limit of the scenario demands; None without one."""
+    """The chance that a limit of the scenario demands; None without such a limit."""
     column = chance_column(case.kind)
     limits = (limit for limit in stated_limits(case.scenario.limits) if limit.column == column)
     return next((float(limit.value) for limit in limits if limit.kind == "at_least"), None)
 
 
 def demand_of(case: LoadedScenario) -> tuple[str, ...]:
-    """The setting that makes the preferred chance a limit; none where nothing is preferred."""
+    """The setting that turns the preferred chance into a limit; empty if nothing is preferred."""
     share = preferred_chance(case)
     return () if share is None else (f"{keys_of(case.kind)['safe']}={share:g}",)
 
@@ -54,7 +54,7 @@ def demand_of(case: LoadedScenario) -> tuple[str, ...]:
 class Safety:
     """The chance that an answer should have.
 
-    share: None where expected figures rule. demand: settings that ask plans for it. is_stated: it is a demand
+    share: None if expected figures decide. demand: settings that require it of plans. is_stated: the user stated it
     """
 
     share: float | None = None
@@ -66,7 +66,7 @@ EXPECTED = Safety()
 
 
 def safety_of(case: LoadedScenario, path: str) -> Safety:
-    """The chance that an answer along a key should have; plans need not have it where the key is a limit."""
+    """The chance that answers should have when a key is varied; plans need none if the key is itself a limit."""
     if (stated := stated_chance(case)) is not None:
         return Safety(stated, is_stated=True)
     return Safety(preferred_chance(case), () if path.startswith("limits.") else demand_of(case))

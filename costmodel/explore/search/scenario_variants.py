@@ -1,4 +1,4 @@
-"""A scenario at every combination of values of some keys: what a search over values is of."""
+"""The variants of a scenario: one for every combination of values of the varied keys."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Inputs = TypeVar("Inputs", bound=OfScenario)
 
 @record
 class Variants(Generic[Inputs]):
-    """The inputs of a scenario at every combination of values; without keys, those of the scenario itself.
+    """The inputs of a scenario at every combination of varied values; without varied keys, only the scenario itself.
 
-    make: the inputs of another scenario
+    make: turns a scenario into inputs
     """
 
     inputs: Inputs
@@ -60,7 +60,7 @@ class Variants(Generic[Inputs]):
         return cells_at(self.over, number)
 
     def of(self, number: int) -> Inputs:
-        """The inputs of one variant, or a fault; the latest ones are cached, because they are used repeatedly."""
+        """The inputs of one variant, or a fault; recently used ones are cached."""
         if not self.over:
             return self.inputs
         if number not in self.made:
@@ -74,7 +74,7 @@ class Variants(Generic[Inputs]):
 
     @functools.cached_property
     def packed(self) -> bytes:
-        """All variants in serialised form for other processes."""
+        """All variants as bytes for other processes."""
         return pickle.dumps((self.inputs.case, self.make, self.over))
 
     def checked(self, most: int | None) -> None:
@@ -95,7 +95,7 @@ class Variants(Generic[Inputs]):
                 self.fault(error, number)
 
     def fault(self, error: CostModelError, number: int) -> Fault:
-        """The reason why one combination has no plans; raised where a value of it is invalid or no key varies."""
+        """The reason why a combination has no plans; raises the error if its value is invalid or no key varies."""
         if self.over and (error.faults[0].code in OF_A_VALUE or self._contradicts_itself(number)):
             return error.faults[0]
         raise self.at_over(error) from None
@@ -118,7 +118,7 @@ class Variants(Generic[Inputs]):
         return found
 
     def possible(self) -> Iterator[Inputs]:
-        """The inputs of every variant that can be built."""
+        """The inputs of every variant that is valid."""
         for number in range(len(self)):
             try:
                 found = self.of(number)
@@ -127,14 +127,14 @@ class Variants(Generic[Inputs]):
             yield found
 
     def at_over(self, error: CostModelError) -> CostModelError:
-        """A fault at the option that gave the values."""
+        """The fault placed at the option that gave the values."""
         return at_option("--over", self.paths, error)
 
 
 def fail_if_listed(over: Iterable[Axis], listed: Callable[[str], str]) -> None:
-    """A fault for a varied key whose values cannot be ranked together.
+    """Raises a fault for a varied key whose values cannot be ranked together.
 
-    listed: the list of the search that has values of a key already; empty where none has
+    listed: returns the key of the search that lists values of a key; empty if none does
     """
     for axis in over:
         if axis.path == "objective":

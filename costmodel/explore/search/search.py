@@ -1,4 +1,4 @@
-"""Searches the best plans."""
+"""Searches for the best training plans of a scenario."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SCORED = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s", "mfu")  # that on
 
 @dataclass
 class TrainingSearch(SearchResult[TrainingInputs, Ranked]):
-    """The result of a search of training.
+    """The result of a training search.
 
     chances: that the first of the best plans is faster than each, where they are ranked by speed. remedies: see
     `with_remedies`; of several scenarios without a working plan, for the nearest one
@@ -60,7 +60,7 @@ class TrainingSearch(SearchResult[TrainingInputs, Ranked]):
 
     @property
     def expected(self) -> Ranked | None:
-        """The best plan regardless of its chance to fit, if it is better than the first safe one."""
+        """The best plan regardless of its chance to fit, if it beats the first safe one."""
         if not self.best or not self.tally.expected.rows:
             return None
         top, other = self.tally.top, self.tally.expected.rows[0]
@@ -76,7 +76,7 @@ class TrainingSearch(SearchResult[TrainingInputs, Ranked]):
         return self.tally.better_than_yours + 1
 
     def errors(self, plan: Ranked) -> PlanErrors:
-        """Errors of kernels, links and clocks by their share of the step, and what runs of one source differ by."""
+        """The uncertainty of a plan's ranked result: kernels, links and clocks by their share of the step."""
         inputs, sizes = self.inputs_of(plan.variant), plan.sizes
         groups = {axis: sizes[axis] for axis in EXCHANGING if sizes[axis] > 1}
         ranks = float(inputs.all_ranks)
@@ -87,7 +87,7 @@ SAME_SCORE = 1e-12  # relative; what rounding makes of equal ones
 
 
 def _own_answer(inputs: TrainingInputs, sign: float, objective: str, *, bands: bool) -> tuple[Answer | None, float]:
-    """The scenario's own plan evaluated, and the score that other plans must exceed to be ranked before it."""
+    """The answer for the scenario's own plan, and the score that a plan must beat to rank above it."""
     plan = inputs.case.scenario.plan
     if plan is None or inputs.case.held.all_keys:
         return None, -math.inf
@@ -97,7 +97,7 @@ def _own_answer(inputs: TrainingInputs, sign: float, objective: str, *, bands: b
 
 
 def _rankable(variants: Variants[TrainingInputs]) -> None:
-    """A fault where the objective is unknown in one of the scenarios: its plans cannot be ranked."""
+    """Raises a fault if the objective is unknown in one of the scenarios, so that plans cannot be ranked."""
     inputs = variants.inputs
     objective = inputs.case.scenario.objective
     if objective not in ("cost_per_mtoken", "run_cost"):
@@ -112,14 +112,14 @@ def _rankable(variants: Variants[TrainingInputs]) -> None:
 
 
 def listed_by_search(case: ResolvedScenario, path: str) -> str:
-    """The key of the search that lists values of a key of the scenario; empty where none does."""
+    """The key of the scenario's search that lists values of a key; empty if there is none."""
     space, (_, _, key) = case.scenario.search, path.rpartition(".")
     is_listed = path in (PRECISION, f"plan.{key}") and getattr(space, key, None) is not None
     return key if is_listed else ""
 
 
 def _own_ahead(top: Top[Ranked], yours: Answer | None) -> list[Ranked]:
-    """The ranked rows, with the scenario's own plan before equally good ones."""
+    """The ranked rows, with the scenario's own plan before plans with the same score."""
     if yours is None:
         return top.rows
     block, score = yours.evaluation.block, top.sign * yours.evaluation.costs.row()[top.objective]
@@ -183,7 +183,7 @@ def with_ranges(found: TrainingSearch) -> TrainingSearch:
 
 
 def inputs_of_case(case: LoadedScenario) -> TrainingInputs:
-    """The numbers of a scenario that trains."""
+    """The training inputs of a scenario."""
     return training_inputs(training(case))
 
 
@@ -202,7 +202,7 @@ def with_remedies(found: TrainingSearch) -> TrainingSearch:
 
 
 def possible_precisions(case: ResolvedScenario) -> tuple[tuple[Axis, ...], int]:
-    """The precisions to search, the scenario's own first, and how many others no hardware here can run."""
+    """The precisions to search, the scenario's own first, and how many listed ones cannot run here."""
     names, lacking = _listed_precisions(case), lacking_precisions(case)
     if not names:
         return (), 0
@@ -217,7 +217,7 @@ def _listed_precisions(case: ResolvedScenario) -> list[str]:
 
 
 def lacking_precisions(case: ResolvedScenario) -> list[str]:
-    """The precisions of the space that cannot run; empty if none can, because the first one then reports the reason."""
+    """The listed precisions that cannot run; empty if none can, as the first one then reports the reason."""
     names = _listed_precisions(case)
     lacking = [name for name in names if not _runs(case, name)]
     return lacking if len(lacking) < len(names) else []
@@ -262,14 +262,14 @@ def _with_bands(variants: Variants[TrainingInputs], rows: Sequence[Ranked]) -> l
 
 
 def with_examples(found: TrainingSearch) -> TrainingSearch:
-    """Adds an example plan for each counted reason."""
+    """Adds an example plan for each reason that refused plans."""
     for code, row in examples(found).items():
         found.tally.part(row.variant).examples[code] = row
     return found
 
 
 def examples(found: TrainingSearch) -> dict[str, Ranked]:
-    """The first plan of the space for each counted reason; stops when there is one for each."""
+    """The first plan of the space for each reason that refused plans."""
     wanted = {code for code, count in found.tally.refused.items() if count and code != NO_PRECISION}
     shown: dict[str, Ranked] = {}
     for variant in (part.number for part in found.parts if part.fault is None):
@@ -303,7 +303,7 @@ def _rows_by_reason(
 
 
 def _refused_example(inputs: TrainingInputs, refused: Block, code: str, variant: int) -> Ranked:
-    """A rejected plan of a block, with results if it is valid."""
+    """A refused plan of a block, with results if it is valid."""
     sizes = {name: float(getattr(refused, name)[0]) for name in SIZES}
     valid = code not in {check.code for check in CHECKS}
     costs = evaluate(inputs, one_row(refused.structure, **sizes)).costs.row() if valid else {}

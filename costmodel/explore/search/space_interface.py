@@ -1,4 +1,4 @@
-"""What a search asks of a workload: its plans in parts of bounded size, and what comes of each part."""
+"""The interface of a search space: its plans in parts of bounded size, and the result of each part."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Keep = Callable[[int, Row], None]  # takes in so many plans, as columns of a tab
 
 
 class Space(ABC, Generic[Inputs, Plan, Piece]):
-    """The plans that a search evaluates, and the options of the search; it is copied to worker processes.
+    """The plans that a search evaluates, and the options of the search; copied to worker processes.
 
-    size: how many are ranked. axes: two results that are traded off. safe: the chance to work that is preferred
+    size: number of ranked plans. axes: two results to trade off. safe: the preferred chance to work
     """
 
     size: int
@@ -29,7 +29,7 @@ class Space(ABC, Generic[Inputs, Plan, Piece]):
 
     @property
     def grain(self) -> int:
-        """The size of its parts: a search with others does not continue."""
+        """The size of the parts; a search with another size is not resumed."""
         return 1
 
     @abstractmethod
@@ -46,10 +46,10 @@ class Space(ABC, Generic[Inputs, Plan, Piece]):
 
     @abstractmethod
     def read(self, written: dict[str, Any]) -> Plan:
-        """A plan of which the fields were written as JSON."""
+        """A plan from the JSON values of its fields."""
 
     def facts(self, inputs: Inputs) -> Mapping[str, int | float | str]:
-        """The facts of the scenario that a table of every plan contains."""
+        """Facts of the scenario that a table of all plans contains."""
         return {}
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Results of a search while it runs."""
+"""Runs a search piece by piece on workers, counts its plans, and reports progress."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AT_LAST = 2  # variants for each worker whose pieces are given out singly, so th
 
 @record
 class SearchProgress:
-    """The progress of a search: the work done, the plans counted, and the best plan so far."""
+    """The progress of a search: work done, plans counted, and the best plan so far."""
 
     done: int
     total: int
@@ -64,7 +64,7 @@ class SearchOptions:
 
     @property
     def by(self) -> SearchEngine:
-        """The search engine; a fault where it is unknown."""
+        """The search engine; raises a fault if it is unknown."""
         return engine(self.engine, self.workers, self.wait, self.notify)
 
 
@@ -73,13 +73,13 @@ _most: list[int] = []  # plans of a search in a program that answers requests
 
 
 def limit_searches(plans: int) -> None:
-    """Restricts later searches of this process: no further processes, and a fault beyond `plans` plans."""
+    """Restricts searches of this process: no further processes, and a fault for more than `plans` plans."""
     _most[:] = [plans]
 
 
 @record
 class WorkUnit(Generic[Piece]):
-    """A piece of a search in one variant; in a variant without plans, the reason."""
+    """A piece of a search in one variant; for a variant without plans, the reason."""
 
     number: int
     variant: int
@@ -111,13 +111,13 @@ def work_of(space: Space[Inputs, Plan, Piece], variants: Variants[Inputs]) -> in
 
 @record
 class Task(Generic[Inputs, Plan, Piece]):
-    """The data that all pieces of a search share."""
+    """What all pieces of a search share."""
 
     space: Space[Inputs, Plan, Piece]
     parts: Parts | None
 
     def tally(self, variants: Variants[Inputs], unit: WorkUnit[Piece]) -> Tally[Plan]:
-        """The result of a piece; its plans go into the folder, with their facts and swept keys."""
+        """The result of a piece; its plans are also stored in the folder."""
         if unit.piece is None:
             return self._without_plans(unit, unit.fault)
         try:
@@ -137,7 +137,7 @@ class Task(Generic[Inputs, Plan, Piece]):
         return found.of_variant(unit.variant)
 
     def unpacked(self, packed: bytes, bundle: tuple[WorkUnit[Piece], ...]) -> list[Tally[Plan]]:
-        """The results of several pieces of a variant, in another process."""
+        """The results of several pieces of one variant, computed in another process."""
         variants: Variants[Inputs] = _FORKED.get(packed) or _unpack_variants(packed)
         return [self.tally(variants, unit) for unit in bundle]
 
@@ -154,7 +154,7 @@ def _unpack_variants(packed: bytes) -> Variants[Any]:
 
 
 def _as_sent(variants: Variants[Inputs], by: SearchEngine) -> bytes:
-    """The variants in the form for other processes; forked ones already have them and need only a name."""
+    """The variants as bytes for other processes; forked processes have them and need only a name."""
     from multiprocessing import get_start_method
 
     if by.kind != "local" or get_start_method() != "fork":
@@ -172,7 +172,7 @@ def results(
     done: int = 0,
     parts: Parts | None = None,
 ) -> Iterator[Tally[Plan]]:
-    """The result of every piece from a number on, in order; Stopped if the user stopped before the last.
+    """The result of every piece in order, from piece `done` on; raises Stopped if the user stops.
 
     total: the work of all pieces
     """
@@ -192,7 +192,7 @@ def results(
 
 
 def _bundles(remaining: Iterator[WorkUnit[Piece]], whole: int) -> Iterator[tuple[WorkUnit[Piece], ...]]:
-    """Groups of pieces for one worker: all of a small variant, because they share much; the last ones singly."""
+    """Groups of pieces for one worker: all pieces of a small variant, and single ones at the end."""
     for _, alike in groupby(remaining, lambda piece: (piece.variant, piece.number if piece.variant >= whole else 0)):
         held: list[WorkUnit[Piece]] = []
         for piece in alike:
@@ -209,7 +209,7 @@ def _tally_here(
     remaining: Iterator[WorkUnit[Piece]],
     stop: Callable[[], bool],
 ) -> Iterator[Tally[Plan]]:
-    """The result of each piece, evaluated in this process until the user stops."""
+    """The result of each piece, computed in this process until the user stops."""
     plans = 0
     for unit in remaining:
         if stop():
@@ -224,9 +224,9 @@ def _tally_here(
 
 @record
 class PoolError:
-    """The predicted KV-cache pool of one accelerator, in bytes, and its spread, which a start-up log would reveal.
+    """The predicted KV-cache size of one accelerator [B] and its spread, which a start-up log would reveal.
 
-    move: of the figure that plans are ranked by, where the pool is one spread smaller. ranks: accelerators that start
+    move: change of the ranked result if the cache is one spread smaller. ranks: accelerators that start
     """
 
     engine: str
@@ -238,11 +238,12 @@ class PoolError:
 
 @record
 class PlanErrors:
-    """The uncertainty of the figure that plans are ranked by, and which measurements would reduce it.
+    """The uncertainty of a plan's ranked result, and which measurements would reduce it.
 
-    kinds: spreads by kind, which plans on one accelerator have in common, as shares of the figure. own: what plans on
-    one machine and software are off beside that. ranks: accelerators that a run of the plan needs. job: those of the
-    job. groups: accelerators that exchange, by kind. pool: of an engine; the band of the figure lacks it
+    kinds: spreads by kind that plans on one accelerator share, as shares of the result. own: the plan's own spread.
+    ranks:
+    accelerators of a run of the plan. job: those of the job. groups: accelerators that exchange, by kind. pool: of an
+    engine's cache, which the band of the result leaves out
     """
 
     kinds: Mapping[str, float]
@@ -257,8 +258,9 @@ class PlanErrors:
 class SearchResult(Generic[Inputs, Plan]):
     """The result of a search; if stopped, for the plans so far.
 
-    yours: the scenario's own plan. is_ranked: whether it has a place among the others. total: the work of the whole
-    search. safe: the chance to work that it prefers, where no limit states one
+    yours: the scenario's own plan. is_ranked: whether it has a rank. total: the work of the whole search. safe: the
+    chance
+    to work that the search prefers, if no limit states one
     """
 
     variants: Variants[Inputs]
@@ -277,12 +279,12 @@ class SearchResult(Generic[Inputs, Plan]):
 
     @property
     def expected(self) -> Plan | None:
-        """The best plan regardless of its chance, if it is better than the first plan that is shown."""
+        """The best plan regardless of its chance, if it beats the first plan that is shown."""
         return next(iter(self.tally.expected.rows), None)
 
     @property
     def inputs(self) -> Inputs:
-        """The inputs of the scenario as it is written."""
+        """The inputs of the scenario as written."""
         return self.variants.inputs
 
     @property
@@ -292,12 +294,12 @@ class SearchResult(Generic[Inputs, Plan]):
 
     @property
     def front(self) -> Front[Plan] | None:
-        """The plans that none beats in two results, where these were asked for."""
+        """The plans that no other plan beats in both results of --pareto; None if not asked for."""
         return self.tally.front
 
     @property
     def parts(self) -> list[PlanCounts[Plan]]:
-        """The counts of plans at each value of the keys that vary."""
+        """The counts of plans at each combination of varied values."""
         return [part for number, part in self.tally.parts.items() if number >= 0]
 
     @property
@@ -307,7 +309,7 @@ class SearchResult(Generic[Inputs, Plan]):
 
     @property
     def is_safe(self) -> bool:
-        """Whether the best plans have the chance that the search prefers."""
+        """Whether the best plans have the preferred chance."""
         return self.safe is None or self.tally.safe > 0
 
     def is_risky(self, plan: Plan) -> bool:
@@ -325,18 +327,18 @@ class SearchResult(Generic[Inputs, Plan]):
         return str(self.inputs.case.scenario.objective)
 
     def errors(self, plan: Plan) -> PlanErrors:
-        """The uncertainty of the figure of a plan that is shown."""
+        """The uncertainty of the ranked result of a plan."""
         raise NotImplementedError
 
     @property
     def nearest(self) -> int:
-        """The variant of the best plan, or the first one that has plans."""
+        """The variant of the best plan, or the first variant with plans."""
         with_plans = (part.number for part in self.parts if part.fault is None)
         return self.best[0].variant if self.best else next(with_plans, 0)
 
     @property
     def knee(self) -> Plan | None:
-        """The plan of the front farthest from the line between its ends; among safe plans if these are preferred."""
+        """The plan of the Pareto front farthest from the line between its ends; among safe plans if preferred."""
         if self.front is None or len(self.front.rows) < 3:
             return None
         rows, named = self.front.rows, (self.front.axes.x, self.front.axes.y)
@@ -367,12 +369,12 @@ class SearchResult(Generic[Inputs, Plan]):
 def through(
     space: Space[Inputs, Plan, Piece], variants: Variants[Inputs], tally: Tally[Plan], how: SearchOptions
 ) -> tuple[bool, int]:
-    """Evaluates and counts all pieces of a search, with a checkpoint in a folder if named.
+    """Evaluates and counts all pieces of a search, with a checkpoint in a folder if one is named.
 
     Returns whether it was stopped, and the work of the whole search.
 
     Raises:
-        CostModelError: a value is wrong, or none has a scenario
+        CostModelError: a value is wrong, or no value has a scenario
     """
     _ = how.by  # a fault of the engine comes before any work
     if how.folder is None:
@@ -397,7 +399,7 @@ def _count_pieces(
     how: SearchOptions,
     kept: SearchFolder | None,
 ) -> tuple[bool, int]:
-    """Accumulate every piece that is not counted yet; returns whether it was stopped early, and the whole work."""
+    """Adds every piece that is not counted yet; returns whether it was stopped, and the whole work."""
     total, stopped = work_of(space, variants), False
     try:
         parts = kept.parts if kept else None

@@ -1,4 +1,4 @@
-"""The plans that a search evaluates, in batches."""
+"""Generates the training plans that a search evaluates, in batches."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LEAST_LOCAL_SEQUENCE = 4_000
 
 @record
 class SubSpace:
-    """Structures that allow almost the same plans, and the lists of sizes to combine with each.
+    """Structures (choices other than sizes) that allow almost the same plans, and the sizes to combine with each.
 
     sizes has no dp where it follows from the number of ranks.
     """
@@ -67,22 +67,22 @@ class SubSpace:
 
     @property
     def placements(self) -> int:
-        """Combinations of the sizes that place ranks."""
+        """The number of combinations of sizes that place ranks."""
         return math.prod(len(self.sizes[name]) for name in PLACED if name in self.sizes)
 
     @property
     def behind(self) -> int:
-        """The number of plans of each placement under each structure."""
+        """The number of plans for each placement under each structure."""
         return math.prod(len(self.sizes[name]) for name in SIZES if name not in PLACED)
 
     def under_each(self, rows: Block) -> tuple[Block, ...]:
-        """These rows under every structure."""
+        """These rows once under every structure."""
         return tuple(map(rows.under, self.structures))
 
 
 @record
 class PartialPlans:
-    """Rows of sizes without micro-batches, and the number of candidates of each row under every structure.
+    """Rows of sizes without micro-batches, and the number of candidates of each row per structure.
 
     Duplicates of another row, and rows that a structure does not allow, count as 0.
     """
@@ -107,7 +107,7 @@ class PartialPlans:
 def stem(
     inputs: TrainingInputs, grid: SubSpace, refused: Counter[str], start: int = 0, stop: int | None = None
 ) -> PartialPlans:
-    """Combine the degrees of a range of placements, then the chunks; drop those that no micro-batch can make valid."""
+    """Combinations of degrees and chunks in a range of placements, without those that no micro-batch can make valid."""
     degrees = _block_of_degrees(grid).cut(start, grid.placements if stop is None else stop)
     rows = PartialPlans(degrees, np.full((len(grid.structures), len(degrees)), grid.behind))
     known: set[str] = set()
@@ -120,7 +120,7 @@ def stem(
 
 
 def candidates(grid: SubSpace, at_once: int = 1 << 14) -> Iterator[Block]:
-    """Every plan of a grid, valid or invalid, a block at a time."""
+    """Every plan of a sub-space, valid or not, in blocks."""
     degrees = _block_of_degrees(grid)
     for name in BEHIND_PLACES:
         degrees = crossed(degrees, name, grid.sizes[name])
@@ -156,7 +156,7 @@ def _rows_that_pass(
     before: set[str],
     refused: Counter[str],
 ) -> PartialPlans:
-    """The rows that pass the checks whose sizes are now known."""
+    """The rows that pass the checks that can be made with the sizes known so far."""
     checks = [check for check in CHECKS if check.needs <= known and not (before and check.needs <= before)]
     standing, counts = valid(inputs, grid.under_each(rows.block), checks, rows.standing)
     refused.update(counts)
@@ -164,13 +164,13 @@ def _rows_that_pass(
 
 
 def divisors(number: float, largest: float) -> tuple[float, ...]:
-    """Divisors of a whole number up to a bound, ascending, at most the size of the largest group."""
+    """The divisors of a whole number, ascending, up to `largest`."""
     bound = int(min(number, largest, LARGEST_DEGREE))
     return tuple(float(value) for value in range(1, bound + 1) if number % value == 0)
 
 
 def chunk_counts(layers: float, pp: tuple[float, ...]) -> tuple[float, ...]:
-    """Numbers of chunks that divide the layers for some pp, or the layers with the head and the embedding."""
+    """Numbers of chunks that divide the layers (alone, or with head and embedding) for some pp."""
     with_ends = [
         value
         for value in range(2, LARGEST_DEFAULT_VPP + 1)
@@ -181,7 +181,7 @@ def chunk_counts(layers: float, pp: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def default_splits(layers: float, pp: tuple[float, ...], schedule: Schedule) -> list[Named]:
-    """Splits to search: even ones, and uneven ones if fewer than half of the pp divide the layers evenly.
+    """The splits of layers to search: even ones; uneven ones too if few values of pp divide the layers.
 
     Uneven splits are left out where a rank's chunks would be unequal: no closed form models how they wait for each
     other
@@ -192,7 +192,7 @@ def default_splits(layers: float, pp: tuple[float, ...], schedule: Schedule) -> 
 
 
 def grids(inputs: TrainingInputs) -> Iterator[SubSpace]:
-    """Every structure of the scenario's space with its grid of sizes; structures with the same plans share a grid."""
+    """Every structure of the scenario's space with its sizes; structures with the same plans share a sub-space."""
     space, stack = inputs.case.space, inputs.stack
     ranks = float(inputs.ranks)
     layers = float(layer_count(inputs.model))
@@ -224,7 +224,7 @@ Split = tuple[Named, float | None, float | None]
 
 
 def _alike(inputs: TrainingInputs, space: Space, first: Structure, splits: Sequence[Split]) -> Iterator[Structure]:
-    """Structures that differ only in choices with little influence on which sizes are valid."""
+    """Structures that differ only in choices that hardly affect which sizes are valid."""
     zeros, orders = distinct(space.zero or inputs.stack.zero), distinct(space.order or [DEFAULT_ORDER])
     lists = (list(_recomputes(inputs, space)), list(_offloads(space)), splits, zeros, orders, list(_sums(space)))
     for recomputed, offloaded, (split, ahead, behind), zero, order, summed in itertools.product(*lists):
@@ -248,14 +248,14 @@ def _alike(inputs: TrainingInputs, space: Space, first: Structure, splits: Seque
 
 
 def _sums(space: Space) -> Iterator[dict[str, Any]]:
-    """Choices of gradient compression, synchronisation and replica shares; the usual ones where none is listed."""
+    """Choices of gradient compression, synchronisation and replica shares; the defaults if none are listed."""
     listed = {"compression": space.compression, "sync": space.sync, "shares": space.shares}
     named = {key: distinct(" ".join(text.split()) for text in texts) for key, texts in listed.items() if texts}
     yield from (dict(zip(named, values, strict=True)) for values in itertools.product(*named.values()))
 
 
 def _splits(space: Space, default: Sequence[Named]) -> Iterator[Sequence[Split]]:
-    """Splits of the layers: each that is named, and all listed pairs of first and last stage."""
+    """The splits of layers: each named one, and all listed pairs of first and last stage."""
     stated = space.first_stage_layers or space.last_stage_layers
     usual = [DEFAULT_SPLIT] if stated else default
     yield from ([(split, None, None)] for split in distinct(usual if space.split is None else space.split))
@@ -266,7 +266,7 @@ def _splits(space: Space, default: Sequence[Named]) -> Iterator[Sequence[Split]]
 
 
 def _expert_degrees(inputs: TrainingInputs, space: Space) -> tuple[float, ...]:
-    """Degrees that divide the experts of every layer; 1 for a model without experts."""
+    """The degrees of ep that divide the experts of every layer; 1 without experts."""
     counts = [kind.experts.count for kind in inputs.model.layers if kind.experts is not None]
     if space.ep is not None or not counts or not inputs.stack.has("ep"):
         return tuple(space.ep or (1.0,))
@@ -274,7 +274,7 @@ def _expert_degrees(inputs: TrainingInputs, space: Space) -> tuple[float, ...]:
 
 
 def context_degrees(inputs: TrainingInputs) -> tuple[float, ...]:
-    """Default degrees of context parallelism: one, and those that leave a rank enough of a sequence."""
+    """The default degrees of context parallelism: 1, and those that leave each rank enough of a sequence."""
     if not (inputs.stack.context_parallel and inputs.stack.has("cp")):
         return (1.0,)
     return divisors(float(inputs.ranks), float(inputs.sequence) / LEAST_LOCAL_SEQUENCE) or (1.0,)
@@ -294,7 +294,7 @@ def _sets(values: Iterable[Sequence[V]]) -> Iterable[tuple[V, ...]]:
 
 
 def _offloads(space: Space) -> Iterator[tuple[tuple[Offloaded, ...], Where, float | None]]:
-    """Offload choices: what is offloaded, where to, and the activations of how many layers."""
+    """Offload choices: the states, where they go, and for how many layers activations are offloaded."""
     layers: Sequence[float | None] = space.offload_layers or [None]
     yield from itertools.product(_sets(space.offload or [[]]), distinct(space.offload_to or ["cpu"]), distinct(layers))
 
@@ -303,7 +303,7 @@ Again = tuple[Recompute, tuple[Module, ...] | None, float | None, Method]
 
 
 def _recomputes(inputs: TrainingInputs, space: Space) -> Iterator[Again]:
-    """Recompute modes, selective with each listed set of modules, full with each listed number of layers."""
+    """Recompute choices: each mode, selective with each listed set of modules, full with each number of layers."""
     modes = [*distinct(space.recompute or _recompute(inputs))]
     methods: Sequence[Method] = distinct(space.recompute_method or ["block"])
     if space.recompute_modules and "selective" not in modes:
@@ -319,7 +319,7 @@ def _recomputes(inputs: TrainingInputs, space: Space) -> Iterator[Again]:
 
 
 def _recompute(inputs: TrainingInputs) -> list[Recompute]:
-    """The stack's recompute modes, without those that drop nothing."""
+    """The stack's recompute modes that drop something."""
     return [mode for mode in inputs.stack.recompute if mode == "none" or inputs.dropped(mode) != "nothing"]
 
 
@@ -333,7 +333,7 @@ LATE = tuple(check for check in CHECKS if "micro_batch" in check.needs)
 def valid_blocks(
     inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: Counter[str]
 ) -> Iterator[tuple[Block, Mask]]:
-    """Yield the valid plans that extend some partial plans, with their counts, and count the refused ones.
+    """Yields the valid plans that extend partial plans, with a mask; counts the refused ones by reason.
 
     Batches that repeat the same plans under another structure follow each other and share common results.
     """
@@ -351,7 +351,7 @@ def valid_blocks(
 
 
 def _valid_micro_batches(inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: Counter[str]) -> Mask:
-    """The valid micro-batches of each layout; layouts that a check cannot distinguish are tested once."""
+    """For each layout, the mask of its valid micro-batches; equivalent layouts are tested once."""
     standing = rows.standing.sum(axis=0) // len(grid.sizes["micro_batch"])
     keep = np.ones((len(rows), len(grid.sizes["micro_batch"])), dtype=bool)
     for check in LATE:
@@ -372,7 +372,7 @@ def _block(layouts: Block, layout: Places, micro_batch: Places, micro_batches: N
 
 
 def _factored_block(whole: Block, layouts: Block, layout: Places, micro_batch: Places) -> Block:
-    """A block whose columns store shared figures once, with the layout and micro-batch of each plan."""
+    """A block whose columns store shared values once, with the layout and micro-batch of each plan."""
     of_layout = {
         CUT: _combination_index(layouts, OF_CUT),
         STAGE: _combination_index(layouts, OF_STAGE),
@@ -393,7 +393,7 @@ def _factored_block(whole: Block, layouts: Block, layout: Places, micro_batch: P
 
 
 def _combination_index(rows: Block, names: Iterable[str]) -> Places:
-    """Index of the distinct combination of these sizes, per row."""
+    """For each row, the index of its distinct combination of these sizes."""
     numbers = np.zeros(len(rows), dtype=np.intp)
     for name in names:
         values, which = np.unique(getattr(rows, name), return_inverse=True)

@@ -1,4 +1,4 @@
-"""What would make a training job fit: the best plan of its search, and changes of the job with their searches."""
+"""Remedies for a training search in which no plan works: changes of the job, each evaluated by a search."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _DEGREES = (2, 4, 8)
 
 
 def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:
-    """Settings that turn the scenario's own plan into another."""
+    """The settings that turn the scenario's own plan into another one."""
     own = inputs.case.scenario.plan
     plan = own or Plan()
     plan = plan.model_copy(update={"etp": plan.etp or usual_etp(inputs, wanted.sizes["tp"])})
@@ -78,7 +78,7 @@ def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:
 
 @record
 class RemedyOutcome:
-    """The result of a changed search: the number of valid plans, and the best that works or else the nearest."""
+    """The result of a search after a change: the number of valid plans, and the best or nearest one."""
 
     valid: int
     best: Ranked
@@ -86,8 +86,9 @@ class RemedyOutcome:
 
 
 def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
-    """Changes that give a search a plan that keeps the limits and fits with the preferred chance, the cheapest first;
-    where none does, the surest.
+    """Changes after which a search finds a plan that meets all limits with the preferred chance, cheapest first.
+
+    If no change gives that chance, the changes with the highest one.
     """
     case, smaller = inputs.case, nearest.costs["memory_share"] > 1
     preferred = preferred_chance(case)
@@ -112,7 +113,7 @@ def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
 
 @record
 class FittingChanges:
-    """Changes of the software that go together, and the result of the search with them."""
+    """Several software changes together, and the best plan of the search with them."""
 
     settings: tuple[str, ...]
     price: Price
@@ -120,25 +121,26 @@ class FittingChanges:
     note: str
 
     def of_a_plan(self, case: ResolvedScenario) -> tuple[str, ...]:
-        """The settings for a scenario with a plan: that of the search."""
+        """The settings for a scenario that states a plan: the changes and the found plan."""
         own = tuple(setting for setting in self.settings if not setting.startswith("search."))
         return (*own, *settings_of_plan(training_inputs(vary(case, own)), self.outcome.best))
 
 
 def settings_of_plan(inputs: TrainingInputs, plan: Ranked) -> tuple[str, ...]:
-    """The assignments that turn the scenario's own plan into another."""
+    """The --set assignments that turn the scenario's own plan into another one."""
     return tuple(f"{path}={value}" for path, value in plan_settings(inputs, plan).items())
 
 
 def best_that_fits(inputs: TrainingInputs, like: Structure) -> Ranked | None:
-    """The best plan of a search of the same job; of a large space, of plans that differ in how they recompute."""
+    """The best plan of a search of the same job; in a large space, only over recompute choices."""
     outcome = _outcome(inputs.case, (), like, but="recompute", smaller=True)
     return outcome.best if outcome is not None and outcome.works else None
 
 
 def several_that_fit(inputs: TrainingInputs, like: Structure) -> list[FittingChanges]:
-    """Pairs of changes of the software with which a plan of the search fits, or all changes where no pair is enough, or
-    else another job; those with the preferred chance first, then by price and time.
+    """Pairs of software changes with which a plan fits; if no pair is enough, all changes, or else another job.
+
+    Those with the preferred chance come first, then by price and time.
     """
     case, preferred, changes = inputs.case, preferred_chance(inputs.case), tuple(of_software(inputs.case))
     others, found = tuple(of_what_is_learnt(case)), list[FittingChanges]()
@@ -193,16 +195,16 @@ def what_would_be_valid(inputs: TrainingInputs) -> list[Remedy]:
 
 
 def lost_to_batch(tally: TrainingTally) -> float:
-    """The share of otherwise valid plans that are refused because the batch is no whole number of micro-batches."""
+    """The share of otherwise valid plans whose global batch is no whole number of micro-batches."""
     refused = tally.refused
     reached = tally.evaluated + sum(refused[check.code] for check in LATE)
     return refused[_BATCH] / reached if reached else 0.0
 
 
 def batch_that_divides(inputs: TrainingInputs, best: Ranked, tally: TrainingTally) -> list[Remedy]:
-    """Where the batch refuses most plans: the one near it that most divide, if its best plan has more tokens a second.
+    """If the batch refuses most plans: a nearby batch that more plans divide, if it gives more tokens per second.
 
-    best: of the search as it is
+    best: the best plan with the current batch
     """
     if lost_to_batch(tally) < MOST_LOST:
         return []
@@ -241,7 +243,7 @@ def _make_remedy(
 
 
 def _of_the_space(case: ResolvedScenario, like: Structure, *, smaller: bool) -> Iterator[Remedy]:
-    """Values of plan keys that the search leaves out, because a list or the command line restricts them."""
+    """Remedies with values of plan keys that a list or the command line keeps out of the search."""
     for key in _KEYS:
         yield from _remedy_if_free(case, key, like, fitting=True, smaller=smaller)
     for key in _UNLISTED:
@@ -259,7 +261,7 @@ def _of_the_space(case: ResolvedScenario, like: Structure, *, smaller: bool) -> 
 
 
 def _unlisted_values(case: ResolvedScenario, key: str) -> Iterable[Any]:
-    """Values that a search could try for a key to which it gives only one value now."""
+    """The values that a free search would try for a key that has only one value now."""
     if key == "cp":
         return _DEGREES if case.stack.context_parallel else ()
     offered = case.stack.offload.of if case.stack.offload is not None else []
@@ -269,7 +271,7 @@ def _unlisted_values(case: ResolvedScenario, key: str) -> Iterable[Any]:
 def _remedy_if_free(
     case: ResolvedScenario, key: str, like: Structure | None, *, fitting: bool, smaller: bool = False
 ) -> Iterator[Remedy]:
-    """For a listed or fixed key, a remedy with the value that an unconstrained search would use; none without one."""
+    """A remedy with the value that an unrestricted search finds for a restricted key; none if it finds none."""
     if getattr(case.space, key) is None:
         return
     held = key in case.held.values
@@ -286,14 +288,14 @@ def _remedy_if_free(
 
 
 def _without(case: ResolvedScenario, key: str) -> ResolvedScenario:
-    """The scenario without the command line's value for one plan key."""
+    """The scenario without the command line's value of one plan key."""
     others = (text for text in case.assignments if text.strip().partition("=")[0].split(".")[0].strip() != "plan")
     held = (f"plan.{name}={value_text(value)}" for name, value in case.held.values.items() if name != key)
     return replace(case, assignments=(*others, *held))
 
 
 def _value(plan: Ranked, key: str) -> Any:
-    """The value of a plan's key, as written; null for a split that follows from other sizes."""
+    """The value of a plan's key as written; null for a size that follows from others."""
     value = plan.sizes[key] if key in SIZES else getattr(plan.structure, key)
     if isinstance(value, tuple):
         return list(value)
@@ -304,7 +306,7 @@ def _value(plan: Ranked, key: str) -> Any:
 
 
 def _nearby(inputs: TrainingInputs) -> Iterator[tuple[Price, str, Iterable[int]]]:
-    """Paths of numbers that decide which plans are valid, with nearby values, the closest first."""
+    """Keys with numbers that decide which plans are valid, each with nearby values, nearest first."""
     case = inputs.case
     yield "quality", "workload.global_batch", _batches(inputs)
     sequence, longest = int(inputs.sequence), int(inputs.model.max_sequence)
@@ -324,7 +326,7 @@ def _nearest_first(now: int, values: Iterable[int]) -> list[int]:
 
 
 def _batches(inputs: TrainingInputs) -> list[int]:
-    """Batches that are a whole number of micro-batches for layouts that are otherwise valid."""
+    """Global batches that are a whole number of micro-batches for layouts that are otherwise valid."""
     batch, found = int(number(inputs.global_batch)), set[int]()
     for grid in _sub_spaces(inputs, None):
         rows = stem(inputs, grid, Counter()).block
@@ -357,9 +359,9 @@ def _has_plans(case: ResolvedScenario, settings: Sequence[str]) -> bool:
 def _outcome(
     case: ResolvedScenario, settings: Sequence[str], like: Structure | None, *, but: str = "", smaller: bool = False
 ) -> RemedyOutcome | None:
-    """The result of a changed search; None where it has no valid plan.
+    """The result of a search after a change; None if it has no valid plan.
 
-    smaller: only a fitting plan counts, and none fits if the smallest micro-batches are too large.
+    smaller: only a fitting plan counts, and none fits if the smallest micro-batches are too large
     """
     inputs = _changed_inputs(case, settings)
     if inputs is None:
@@ -378,13 +380,13 @@ def _smallest(grid: SubSpace) -> SubSpace:
 
 
 def _some_fit(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> bool:
-    """Whether any valid plan of some grids fits, by its memory; stops at the first that does."""
+    """Whether any valid plan of some sub-spaces fits in memory; stops at the first."""
     found = (valid_blocks(inputs, grid, stem(inputs, grid, Counter()), Counter()) for grid in searched)
     return any(one_fits(inputs, block, counts) for each in found for block, counts in each)
 
 
 def _tally_of_grids(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> TrainingTally:
-    """The accumulated result of some grids."""
+    """The combined result of some sub-spaces."""
     wanted = TrainingSpace(1, inputs.case.scenario.objective, safe=preferred_chance(inputs.case))
     tally = wanted.empty()
     for grid in searched:
@@ -394,7 +396,7 @@ def _tally_of_grids(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> Tra
 
 
 def _sub_spaces(inputs: TrainingInputs, like: Structure | None, *, but: str = "") -> Iterator[SubSpace]:
-    """The space of a scenario; for a large one, structures that differ in one key, or one structure per grid."""
+    """The search space of a scenario; if it is large, only structures that differ in one key from `like`."""
     all_of_them = list(grids(inputs))
     if sum(map(len, all_of_them)) <= _MOST_CANDIDATES:
         yield from all_of_them

@@ -1,4 +1,4 @@
-"""The space of training plans, and ranges of their results."""
+"""The search space of training plans: its parts, their evaluation, and bands of results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_KEPT = 31 << 20  # bytes; glibc takes no larger size
 
 @record
 class Ranked:
-    """A ranked plan with its results."""
+    """A ranked training plan with its results."""
 
     structure: Structure
     sizes: dict[str, float]
@@ -64,7 +64,7 @@ class EvaluatedBlock:
         return self.costs.column(name)
 
     def ties(self, places: NDArray[np.intp]) -> tuple[NDArray[np.float64], ...]:
-        """The memory, then the sizes."""
+        """Sort keys of plans with equal scores: the memory, then the sizes."""
         sizes = (getattr(self.block, name)[places] for name in reversed(SIZES))
         return (*sizes, self.costs.column("memory_peak")[places])
 
@@ -78,8 +78,9 @@ class EvaluatedBlock:
 class TrainingTally(Tally[Ranked]):
     """The result of a part of a training search.
 
-    nearest, closest: the best plan over memory, and over a limit, as long as none keeps both. surest: the plans that
-    keep the limits but may not fit, as long as none is safe
+    nearest, closest: the best plan over memory, and over a limit, until a plan works. surest: plans that meet the
+    limits but
+    may not fit, until a plan is safe
     """
 
     nearest: Top[Ranked] = field(default_factory=lambda: _empty_top(1, "memory_share"))
@@ -88,11 +89,11 @@ class TrainingTally(Tally[Ranked]):
 
     @property
     def missed_by_least(self) -> list[Ranked]:
-        """The best plan that only breaks a limit; if there is none, the plan least over its memory."""
+        """The best plan that only breaks a limit; if there is none, the plan that exceeds memory by least."""
         return self.closest.rows or self.nearest.rows
 
     def settle(self, reason: str = NOT_SAFE) -> None:
-        """Takes the surest plans if none is safe; else keeps a risky plan only where it beats the best safe one."""
+        """Takes the surest plans if none is safe; else keeps a risky plan only if it beats the best safe one."""
         super().settle(reason)
         if self.safe:
             self.surest.rows = []
@@ -107,7 +108,7 @@ def _empty_top(size: int, objective: str) -> Top[Ranked]:
 
 @record
 class GridPart:
-    """A range of placements of a grid."""
+    """A range of placements in a sub-space."""
 
     grid: SubSpace
     start: int
@@ -167,7 +168,7 @@ class TrainingSpace(Space[TrainingInputs, Ranked, GridPart]):
         )
 
     def searched(self, inputs: TrainingInputs, piece: GridPart, keep: Keep | None) -> TrainingTally:
-        """The result of the plans that extend some placements."""
+        """The result of the plans in a part."""
         _keep_freed_memory()
         found = self.empty()
         part = found.part()
@@ -193,7 +194,7 @@ class TrainingSpace(Space[TrainingInputs, Ranked, GridPart]):
 
 
 def _keep_freed_memory() -> None:
-    """Free a large array, so that glibc raises its threshold for returning memory to the system.
+    """Frees a large array once, so that glibc stops returning memory to the system after every block.
 
     Otherwise glibc returns and requests the pages of every block's columns again, which takes a third of the time.
     """
@@ -208,7 +209,7 @@ def stretch(
     tally: TrainingTally,
     keep_all: Keep | None = None,
 ) -> None:
-    """Search the plans that extend some partial plans, into a tally; `keep_all` receives every block."""
+    """Evaluates the plans that extend partial plans, and adds them to a tally; `keep_all` receives every block."""
     part, top = tally.part(), tally.top
     bounded = keep_all is None and _is_bounded(inputs, wanted)
     for block, counts in valid_blocks(inputs, grid, rows, part.refused):
@@ -266,7 +267,7 @@ def _is_outranked(inputs: TrainingInputs, block: Block, wanted: TrainingSpace, t
 
 
 def _add_risky(tally: TrainingTally, found: EvaluatedBlock, risky: Mask) -> None:
-    """Add plans that keep the limits but may not fit: the best one, and until a plan is safe the surest ones."""
+    """Adds plans that meet the limits but may not fit: the best one, and the surest ones until a plan is safe."""
     if not risky.any():
         return
     top = tally.top
@@ -291,12 +292,12 @@ SURE = 0.9  # chance from which one plan counts as faster than another
 
 
 def unsure(chances: Sequence[float]) -> int:
-    """The number of first plans that may be the fastest: those before the first that the best one surely beats."""
+    """The number of leading plans that may be the fastest: those before the first that the best one surely beats."""
     return next((place for place, chance in enumerate(chances) if chance >= SURE), len(chances))
 
 
 def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:
-    """Adds both ends of every band, and remarks, to plans; plans of one structure are evaluated together."""
+    """Adds bands and remarks to plans; plans of one structure are evaluated together."""
     found = list(plans)
     for structure in dict.fromkeys(plan.structure for plan in plans):
         places = [place for place, plan in enumerate(plans) if plan.structure == structure]

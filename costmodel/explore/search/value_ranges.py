@@ -1,4 +1,4 @@
-"""Samples of the values that a search tries."""
+"""Parses lists and ranges of values for a scenario key, and samples ranges to find where a target is reached."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RANGE = re.compile(
 
 @record
 class Span:
-    """A range in one unit, with a factor, an increment or no stated step; its numbers count multiples of `of`."""
+    """A range in one unit, with a stated step (a factor or an increment) or none; its numbers are multiples of `of`."""
 
     low: float
     high: float
@@ -49,20 +49,20 @@ class Span:
         return set_text(value * self.of, self.unit, digits)
 
     def in_multiples(self, of: float) -> Span:
-        """The multiples of a number that lie in a range of whole numbers; the range itself for 1."""
+        """The multiples of a whole number in a range; the range itself for 1."""
         return self if of == 1 else replace(self, low=math.ceil(self.low / of), high=math.floor(self.high / of), of=of)
 
 
 @record
 class Axis:
-    """A varied key of the scenario, and the values to try."""
+    """A scenario key with the values to try."""
 
     path: str
     values: tuple[str, ...]
 
 
 def at_option(option: str, paths: Iterable[str], error: CostModelError) -> CostModelError:
-    """Report faults of swept values at the option that gave them rather than at --set."""
+    """The error, with faults of values placed at the option that gave them instead of at --set."""
     return CostModelError(*(_fault_at(option, paths, fault) for fault in error.faults))
 
 
@@ -83,7 +83,7 @@ def set_text(value: float, unit: str, digits: int = 12) -> str:
 
 
 def axis(text: str, option: str = "--over") -> Axis:
-    """Parses an option such as "plan.tp=1,2,4" to a varied key with its values."""
+    """The key and values in an option such as "plan.tp=1,2,4"."""
     path, separator, values = text.partition("=")
     path = full(path.strip())
     if not separator or not path or not values.strip():
@@ -102,7 +102,7 @@ def axis(text: str, option: str = "--over") -> Axis:
 
 
 def with_last_unit(values: tuple[str, ...]) -> tuple[str, ...]:
-    """The values of a list; the unit of the last one is also that of numbers without a unit. A multiple is no unit.
+    """The values of a list, where numbers without a unit get the unit of the last value; a multiple is no unit.
 
     >>> with_last_unit(("100", "0.4 Tb/s", "800 Gb/s")), with_last_unit(("512", "4Mi-tokens"))
     (('100 Gb/s', '0.4 Tb/s', '800 Gb/s'), ('512', '4Mi-tokens'))
@@ -114,7 +114,7 @@ def with_last_unit(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def axes(texts: Iterable[str], option: str = "--over") -> list[Axis]:
-    """Parse several, each for another key."""
+    """The keys and values of several options, each of another key."""
     found: dict[str, Axis] = {}
     for text in texts:
         taken = axis(text, option)
@@ -225,7 +225,7 @@ _ROOM = 2.0  # times what a trend has left, beyond which a target is out of reac
 
 
 def samples(searched: Span, *, whole: bool, every: int = EVERY_WHOLE) -> list[float]:
-    """Numbers over a range, of equal ratio where it has no zero; few whole numbers all, of many powers of two too."""
+    """Numbers over a range, in equal ratios if it has no zero; every number of a short range of whole numbers."""
     low, high = searched.low, searched.high
     if whole and high - low < every:
         return [low + step for step in range(int(high - low) + 1)]
@@ -409,10 +409,10 @@ def _value_between(one: float, other: float, part: float, *, whole: bool) -> flo
 
 
 def samples_beyond(numbers: Sequence[float], excess: Callable[[float], float], *, whole: bool) -> list[float]:
-    """Numbers past the ends of a range that misses a target, for as long as the trend there leads to the target.
+    """Numbers beyond the ends of a range that misses a target, as long as the trend leads towards the target.
 
-    Each step doubles the upper end or halves the lower one. It ends where the target is reached, where two octaves in
-    a row have no value that works, where values come no nearer, or where a trend that levels off leaves the target out.
+    Each step doubles the upper end or halves the lower one. It stops when the target is reached, when two octaves in a
+    row have no working value, when values do not come nearer, or when the trend levels off short of the target.
 
     >>> samples_beyond([1.0, 2.0, 4.0, 8.0], lambda number: 100 / number - 4, whole=True)
     [12.0, 16.0, 24.0, 32.0]
@@ -433,7 +433,7 @@ def samples_beyond(numbers: Sequence[float], excess: Callable[[float], float], *
 
 
 def _octave(end: float, *, upward: bool, whole: bool) -> list[float]:
-    """Numbers of the next octave; for whole numbers with its power of two, and none under one."""
+    """The numbers of the next octave; for whole numbers with its power of two, and none below one."""
     found = {end * 1.5, end * 2} if upward else {end / 1.5, end / 2}
     if not whole:
         return [float(f"{number:.6g}") for number in sorted(found)]
@@ -456,7 +456,7 @@ def end_to_pass(known: Mapping[float, float], *, whole: bool) -> float | None:
 
 
 def _approaches(known: Mapping[float, float], *, upward: bool) -> bool:
-    """Whether the last octaves at one end lead to a target that no number reaches."""
+    """Whether the last octaves at one end lead towards a target that no number reaches."""
     if min(known) <= 0 or any(value <= 0 for value in known.values()):
         return False
     end = max(known) if upward else 1 / min(known)
@@ -483,7 +483,7 @@ _WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
 
 
 def count_combinations(axes: Sequence[Axis], most: int) -> int:
-    """The number of combinations; a fault where there are more than `most`."""
+    """The number of combinations; raises a fault for more than `most`."""
     total = math.prod(len(axis.values) for axis in axes)
     if total > most:
         raise fail("C010", f"{total:,} combinations are more than {most:,}", None, "take wider steps")
@@ -497,7 +497,7 @@ def combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
 
 
 def fail_without_answers(axes: Sequence[Axis], faults: Sequence[Fault | None]) -> None:
-    """The first fault, where every combination has one."""
+    """Raises the first fault if every combination has one."""
     found = [fault for fault in faults if fault is not None]
     if found and len(found) == len(faults):
         raise at_option("--over", [axis.path for axis in axes], CostModelError(found[0]))

@@ -1,7 +1,7 @@
-"""The engines of a search: local processes or Dask workers.
+"""Worker pools of a search: local processes or Dask workers.
 
-Both are executors of `concurrent.futures`. Results arrive in the order of the pieces, so that an answer does not
-depend on the speed of workers. A piece is evaluated again if its worker is lost.
+Both are executors of `concurrent.futures`. Results arrive in the order of the pieces, so an answer does not depend on
+the speed of workers. A piece is evaluated again if its worker is lost.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ T = TypeVar("T")
 def dask_workers(
     address: str, workers: int, patience: float, notify: Callable[[str], None]
 ) -> Iterator[tuple[Executor, Callable[[], None]]]:
-    """An executor of Dask, and a look at whether there are workers: a fault where there are none for too long.
+    """An executor of Dask, and a check that raises a fault if there are no workers for too long.
 
     Args:
-        address: of a scheduler; of none, this machine gets one for as long as this lasts
+        address: of a scheduler; if empty, one is started on this machine
         workers: processes of this machine
         patience: seconds without a worker
         notify: receives a sentence while it waits
@@ -84,7 +84,7 @@ def _silence_dask() -> Iterator[None]:
 
 
 def _result_within(seconds: float, call: Callable[[], T]) -> T:
-    """The result of a call that may never end: Dask waits without limit for a port that is not Dask's."""
+    """The result of a call; raises an error after some seconds, as Dask waits forever for a foreign port."""
     from queue import Empty, SimpleQueue
 
     results: SimpleQueue[tuple[T, None] | tuple[None, Exception]] = SimpleQueue()
@@ -113,7 +113,7 @@ def _no_answer(address: str, error: Exception) -> CostModelError:
 
 
 class _Look:
-    """Counts the workers of a scheduler, once a second at most."""
+    """Checks that a scheduler has workers, at most once a second."""
 
     def __init__(self, client: Any, address: str, patience: float, notify: Callable[[str], None]) -> None:
         self.client, self.address, self.patience, self.notify = client, address, patience, notify
@@ -151,7 +151,7 @@ _ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|wss?)://)?(?:[\w.-]+|\[[\da-fA-F:.%]+\
 
 
 class SearchStopped(Exception):
-    """The user asked to stop before the last piece."""
+    """Raised when the user stops a search."""
 
 
 @record
@@ -177,7 +177,7 @@ class SearchEngine:
 
     @contextmanager
     def opened(self) -> Iterator[Pool]:
-        """Start the executor, and stop it with everything that was started for it."""
+        """Starts the executor, and stops it with everything that was started for it."""
         from concurrent.futures import ProcessPoolExecutor  # most searches run in this process
 
         if self.kind == "dask":
@@ -202,7 +202,7 @@ def engine(
 
 
 def _as_worker(parent: int) -> None:
-    """Set up a worker process: it ignores Ctrl-C, which its parent handles, and ends with its parent."""
+    """Sets up a worker process: it ignores Ctrl-C and ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
@@ -214,7 +214,7 @@ def _end_with(parent: int) -> None:
 
 
 def shared_out(by: SearchEngine, pieces: Iterator[P], submit: Submit[P, R], stop: Callable[[], bool]) -> Iterator[R]:
-    """The result of every piece, in order; only a few pieces run ahead, to bound memory."""
+    """The result of every piece in order; only a few pieces run ahead, to bound memory."""
     from concurrent.futures import BrokenExecutor
 
     waiting: deque[P] = deque()

@@ -1,1 +1,1 @@
-"""Questions about serving that need more than one evaluation."""
+"""Serving: search of layouts, size of fleets, remedies, scaling by rate, explanation of figures."""

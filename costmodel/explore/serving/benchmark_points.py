@@ -1,7 +1,7 @@
-"""Which benchmarks of an engine determine its constants: users from one to as many as its cache holds, and two lengths.
+"""The benchmarks that determine the constants of an engine: numbers of users and two prompt lengths.
 
-One user shows the weights that each step reads, and the host; more of them the cache and the prompts between steps; a
-longer prompt sets attention apart from both.
+One user shows the weights that each step reads, and the host. More users show the cache and the prefill between steps.
+A longer prompt separates attention from both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FILES = {"sglang": "--output-file {}", "vllm": "--save-result --result-filename
 
 @record
 class BenchmarkPoint:
-    """One benchmark: its users and lengths, the predicted figures, and its command."""
+    """One benchmark: users and lengths, the predicted results, and the command to run."""
 
     users: int
     prompt: int
@@ -39,10 +39,10 @@ class BenchmarkPoint:
 
 
 def benchmark_points(case: LoadedScenario, folder: str) -> list[BenchmarkPoint]:
-    """The benchmarks of the plan of a scenario, whose results go into a folder.
+    """The benchmarks of a scenario's plan; results go into a folder.
 
     Raises:
-        CostModelError: the scenario does not serve, or its plan cannot be
+        CostModelError: the scenario does not serve, or its plan is invalid
     """
     return list(_points_of_folder(case, folder))
 
@@ -75,7 +75,7 @@ def _points_of_folder(case: LoadedScenario, folder: str) -> Iterator[BenchmarkPo
 
 
 def _command(case: LoadedScenario, folder: str, shape: Sequence[int]) -> str:
-    """The command of the engine's own benchmark client, or of vLLM's for any other engine."""
+    """The benchmark command of the engine, or vLLM's for other engines."""
     users, prompt, output = shape
     served, name = serving(case), PurePath(case.file).stem
     client = "sglang" if served.stack.name.startswith("sglang") else "vllm"

@@ -1,4 +1,4 @@
-"""Fleets that meet every limit on the fewest accelerators, and the smallest cluster on which one does."""
+"""Finds the fleets that meet every limit on the fewest accelerators, and the smallest cluster for one."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ Rows = NDArray[np.float64]
 class Fleets:
     """The plans on the fewest accelerators that meet every limit.
 
-    expected: by expected figures. safe: with the chance that is asked for. surest: the smallest of those
-    about as sure as the surest
-    highest: the chance that no plan exceeds, of all that were looked at. layouts: those that were looked at
-    codes: what speaks against most plans, where none meets every limit. missed: limits that none of them meets
+    expected: by expected figures. safe: with the required chance. surest: the smallest of about equally sure plans.
+    highest: the highest chance of any plan. layouts: those that were evaluated. codes: reasons against most plans if
+    none
+    meets every limit. missed: limits that no plan meets
     """
 
     expected: RankedPlan | None = None
@@ -85,14 +85,14 @@ class Fleets:
 
 
 def chance_preferred(inputs: ServingInputs) -> float | None:
-    """The chance to meet all limits that plans of a service should have; None where expected figures rule."""
+    """The preferred chance to meet all limits; None if expected figures decide."""
     return None if is_unmeasured(inputs) else preferred_chance(inputs.case)
 
 
 def fewest_gpus(case: ServingCase, most: float = LARGEST) -> RankedPlan | None:
-    """The plan on the fewest accelerators, at most `most`, that has the preferred chance.
+    """The plan on the fewest accelerators, at most `most`, with the preferred chance.
 
-    Where none has it, the surest plan; None where no plan meets all limits with even odds.
+    If no plan has it, the surest one; None if no plan meets all limits with even odds.
     """
     safe = stated_chance(case) or chance_preferred(inputs_of(case))
     found = fleets(case, most, safe)
@@ -103,9 +103,9 @@ def fewest_gpus(case: ServingCase, most: float = LARGEST) -> RankedPlan | None:
 
 
 def fleets(case: ServingCase, most: float, safe: float | None) -> Fleets:
-    """The plans on the fewest accelerators, at most `most`, with and without a chance to meet all limits.
+    """The plans on the fewest accelerators, at most `most`, by expected figures and with a chance.
 
-    safe: that chance; None where expected figures alone are looked at
+    safe: that chance; None for expected figures only
     """
     if waits_in_batch(case):
         return Fleets()
@@ -137,7 +137,7 @@ def _fewest(inputs: ServingInputs, fitting: PlanColumns, most: float, safe: floa
 
 
 def highest_rate(case: ServingCase) -> RankedPlan | None:
-    """The plan that answers the highest rate within the limits with the preferred chance; None where none fits."""
+    """The plan that serves the highest rate within limits with the preferred chance; None if none fits."""
     inputs = inputs_of(case)
     safe = chance_preferred(inputs)
     try:
@@ -152,7 +152,7 @@ def highest_rate(case: ServingCase) -> RankedPlan | None:
 
 
 def layouts_that_fit(inputs: ServingInputs, layout: PlanColumns, larger: float = _LARGER) -> PlanColumns:
-    """Valid layouts that fit in memory on at most `larger` times the fewest GPUs; computes no times."""
+    """Valid layouts that fit in memory on at most `larger` times the fewest accelerators; computes no times."""
     kept = np.ones(len(layout), dtype=bool)
     for _, mask in invalid(inputs, layout):
         kept &= ~mask
@@ -231,9 +231,9 @@ def _at_rate(
 def _with_chance(
     inputs: ServingInputs, layout: PlanColumns, expected: Rows, most: float, safe: float
 ) -> tuple[Rows, float]:
-    """The fewest replicas with a chance to meet all limits, infinite where none has it; and the highest chance.
+    """The fewest replicas with a chance to meet all limits (infinite if none), and the highest chance found.
 
-    First numbers from the expected one to ten times as many, then those between the last without and the first with it.
+    Tries numbers from the expected one to ten times as many, then those between the last without and the first with it.
     """
     ranks, asking = np.asarray(layout.ranks), asking_chance(inputs)
     few, many, highest = expected - 1.0, np.full(len(layout), np.inf), [0.0]
@@ -339,7 +339,7 @@ def smallest_cluster(case: ServingCase, fewest: RankedPlan | None) -> SearchReme
 
 
 def smallest_fleets(case: ServingCase, safe: float, most: float) -> SmallestPlans:
-    """The plans on the fewest accelerators as settings of the scenario, and of just the nodes that hold them.
+    """The plans on the fewest accelerators as scenario settings, with the nodes that they need.
 
     Of the one with the chance that is asked for, that chance is a limit.
     """
@@ -363,7 +363,7 @@ def smallest_fleets(case: ServingCase, safe: float, most: float) -> SmallestPlan
 
 @record
 class ServedOn:
-    """A service on the fewest accelerators of a kind that hold its model and answer its load.
+    """A service on the fewest accelerators of one kind that hold its model and serve its load.
 
     answer: there, none where no number of them does; why: the reason
     """
@@ -420,7 +420,7 @@ def served_on(case: ServingCase, machines: Iterable[Machine], most: float) -> It
 def both_sizes(
     found: ServiceSearch, case: ServingCase, safe: RankedPlan | None
 ) -> tuple[RankedPlan, RankedPlan] | None:
-    """The fewest accelerators by expected figures, and those that have the chance asked for; None if as many.
+    """The plan on the fewest accelerators by expected figures, and the one with the chance; None if they are equal.
 
     safe: the plan on the fewest accelerators
     """
@@ -437,7 +437,7 @@ def both_sizes(
 
 
 def smaller_fleet(found: ServiceSearch, case: ServingCase, cluster: SearchRemedy) -> RankedPlan | None:
-    """The plan with the fewest accelerators on a larger cluster, where the best plan here needs more."""
+    """A plan with fewer accelerators on a larger cluster, if the best plan here needs more."""
     if case.scenario.workload.rate is None or not found.best:
         return None
     there = search(inputs_of(serving(vary_any(case, (*cluster.settings, "objective=gpus_needed")))), 1)

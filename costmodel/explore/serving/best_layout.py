@@ -1,4 +1,4 @@
-"""The layout that a search finds best, as settings of a serving scenario that states no plan."""
+"""The best layout of a search as settings, for a serving scenario that states no plan."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FEW, _MOST = 10, 100_000  # plans of which the best with the engine's own token
 
 
 def states_no_plan(case: ServingCase) -> bool:
-    """Whether the scenario as written leaves the plan to a search; keys of --set stay fixed in that search."""
+    """Whether the scenario as written states no plan; plan keys of --set stay fixed in the search."""
     return case.scenario.plan is None or "plan" not in (case.original or case.tree)
 
 
@@ -71,9 +71,9 @@ def with_best_layout(case: LoadedScenario) -> LoadedScenario:
 
 
 def best_layout(case: ServingCase, *, nearest: bool = False) -> tuple[dict[str, str], str] | None:
-    """Settings of the best plan with the token budget that the engine picks, and where they are from.
+    """Settings of the best plan with its token budget, and where they are from.
 
-    Nothing where the plan is written in a way that no search lists; where no plan fits a fault, or the nearest to fit.
+    None if the plan is written in a form that no search lists. If no plan fits, a fault, or with `nearest` that plan.
     """
     if case.scenario.plan is not None and case.scenario.plan.prefill is not None:
         return None
@@ -114,7 +114,7 @@ def plan_settings(found: ServiceSearch, ranked: RankedPlan) -> dict[str, str]:
 
 
 def settings_at(variants: Variants[ServingInputs], ranked: RankedPlan) -> dict[str, str]:
-    """Settings that turn the scenario's plan into another: values of the keys that vary, and the plan."""
+    """Settings that turn the scenario's plan into another one, including values of varied keys."""
     inputs, sizes = variants.of(ranked.variant), ranked.sizes
     varied = variants.values(ranked.variant)
     plan = inputs.case.scenario.plan
@@ -140,7 +140,7 @@ def settings_at(variants: Variants[ServingInputs], ranked: RankedPlan) -> dict[s
 
 
 def _is_open(inputs: ServingInputs, sizes: dict[str, float]) -> bool:
-    """Whether the number of replicas must be stated, because the plan would otherwise have another number."""
+    """Whether the number of replicas must be stated, because the plan would otherwise get another number."""
     plan = inputs.case.scenario.plan
     if plan is None or plan.replicas is not None:
         return False
@@ -175,7 +175,7 @@ def budget_settings(inputs: ServingInputs, budget: float, varied: Container[str]
 
 
 def _whole_plan_keys(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
-    """The keys of a complete plan, which replaces one with other kinds of instances."""
+    """The keys of a complete plan, which replaces a plan with other kinds of instances."""
     sizes = ranked.sizes
     if ranked.prefill is None:
         names = [
@@ -201,7 +201,7 @@ def _whole_plan_keys(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[s
 
 
 def _half(sizes: dict[str, float], written: tuple[str, ...]) -> str:
-    """Instances of one kind as a plan writes them; `written` has the keys to write even where they are 1."""
+    """Instances of one kind as a plan writes them."""
     names = ("tp", "ep", "dp_attention", "dcp", "replicas")
     degrees = {name: sizes[name] for name in names if sizes.get(name, 1.0) > 1 or name in written}
     return f"{{{', '.join(f'{name}: {degree:.0f}' for name, degree in degrees.items())}}}"

@@ -1,4 +1,4 @@
-"""A serving scenario as one of two that are compared."""
+"""A serving scenario as one side of a comparison."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ranked(case: ServingCase, rank: int) -> ServingCase:
 
 
 def side(name: str, case: ServingCase) -> Side:
-    """A scenario as one of two that are compared: every value it rests on, and every result if its plan fits."""
+    """A serving scenario as one side of a comparison: every input value, and every result if its plan fits."""
     answer = predict(case)
     layout = answer.evaluation.layout
     sizes = [f"plan.{size}" for size in SIZES if size not in ("budget", *RARE)]

@@ -1,6 +1,6 @@
-"""Why a figure of a serving plan is what it is: the traced tree of one plan.
+"""The equation trees of the figures of a serving plan.
 
-The sequences in flight are found by halving before anything is traced; what follows from them is traced, the rate too.
+The number of sequences in flight is found by bisection before tracing; everything computed from it is traced.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LINES: dict[str, str] = {
 
 
 def explain(inputs: ServingInputs, *quantities: str) -> list[ExplainedFigure]:
-    """The trees of figures of the scenario's own plan, from the calls that its evaluation made.
+    """The equation trees of figures of the scenario's own plan, from one traced evaluation.
 
     inputs: those of its answer, which knows what lies outside measured ranges
     """
@@ -42,7 +42,7 @@ def explain(inputs: ServingInputs, *quantities: str) -> list[ExplainedFigure]:
 
 
 def explain_at_prices(priced: Sequence[ServingInputs], *quantities: str) -> list[list[ExplainedFigure]]:
-    """The trees of figures of one plan at each price, of one evaluation where money alone differs."""
+    """The equation trees of one plan at each price; one evaluation if only money differs."""
     inputs, units = priced[0], {name: "B" if name in LINES else SERVING_COLUMNS[name].unit for name in quantities}
     with trace():
         found = _evaluated(asking_chance(inputs))
@@ -64,12 +64,12 @@ def _money_at_price(inputs: ServingInputs, found: ServingEvaluation | Disaggrega
 
 
 def explain_light(answer: ServingAnswer, *names: str) -> list[ExplainedFigure]:
-    """The trees of the chance to meet limits, and of P90 of results: of their last steps, in figures of the answer."""
+    """The equation trees of the chance to meet limits and of P90 results, with only their last steps."""
     return [_chance(answer.inputs) if name == OWN else _end(answer, name) for name in names]
 
 
 def _chance(inputs: ServingInputs) -> ExplainedFigure:
-    """The tree of the chance of the scenario's own plan to meet every limit."""
+    """The equation tree of the chance of the scenario's own plan to meet every limit."""
     asked, plan = asking_chance(inputs), filled(inputs, own_plan(inputs))[0]
     if not _is_of_rate(inputs) or halves_of(inputs, plan) is not None:
         return explain(inputs, OWN)[0]
@@ -79,7 +79,7 @@ def _chance(inputs: ServingInputs) -> ExplainedFigure:
 
 
 def _end(answer: ServingAnswer, name: str) -> ExplainedFigure:
-    """The tree of the P90 of a result: of the plan with all times longer by a factor, which is explained."""
+    """The equation tree of the P90 of a result: the plan with all times longer by a traced factor."""
     with trace():
         factor = origin_of(end_factors(answer.inputs)[1], "factor")
     result, book = name.removesuffix("_high"), TreeNames(answer.inputs.case.trees, SERVING_COLUMNS, {})
@@ -89,7 +89,7 @@ def _end(answer: ServingAnswer, name: str) -> ExplainedFigure:
 
 
 def _is_of_rate(inputs: ServingInputs) -> bool:
-    """Whether results follow from one rate alone, and not from a cap or from what replicas remember."""
+    """Whether results follow from one rate alone, not from a cap or from what replicas have cached."""
     workload = inputs.case.scenario.workload
     alone = workload.rate is not None and workload.concurrency is None
     return alone and not inputs.depends_on_count and not inputs.beginnings
@@ -104,7 +104,7 @@ def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | Disaggregate
 def explain_all(
     inputs: ServingInputs, evaluation: ServingEvaluation | DisaggregatedEvaluation
 ) -> dict[str, ExplainedFigure]:
-    """How every result and every line of memory was computed; a figure that several use is one shared node."""
+    """The equation trees of every result and memory line; shared parts are one node."""
     with trace():
         results, use = _with_bands(inputs, evaluation), evaluation.memory
         origins = {name: origin_of(column, name) for name, column in results.columns.items() if name in SERVING_COLUMNS}
@@ -141,7 +141,7 @@ def _evaluated(inputs: ServingInputs, time_factor: Any = None) -> ServingEvaluat
 
 
 def _knowing(inputs: ServingInputs, layout: PlanColumns, plan: object, path: str) -> PlanColumns:
-    """A plan's columns, which know where they were written."""
+    """A plan's columns, which record where they are written."""
     columns: dict[str, Any] = {}
     for name in SIZES:
         value = inputs.budget if name == "budget" else getattr(plan, name, None)

@@ -1,4 +1,4 @@
-"""Replicas: how many a plan has, how many its load needs, and how many the plans of a search have."""
+"""The number of replicas: of a plan, for its load, and for the plans of a search."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ROUNDS = 4  # in which replicas are added whose share of the rate rounds up abo
 
 
 def most_accelerators(inputs: ServingInputs) -> float:
-    """The most accelerators that a plan may have: those of the cluster, or fewer if size or rent are limited."""
+    """The most accelerators of a plan: those of the cluster, or fewer if size or rent is limited."""
     each, price = float(inputs.case.node.accelerators), float(price_per_accelerator(inputs.case))
     most = float(inputs.ranks)
     for limit in stated_limits(inputs.case.scenario.limits):
@@ -63,7 +63,7 @@ def with_most_replicas(inputs: ServingInputs, layout: PlanColumns) -> PlanColumn
 
 
 def counts_fleets(inputs: ServingInputs) -> bool:
-    """Whether plans are compared by how many replicas they need, or are cheap to count."""
+    """Whether plans are compared by the replicas that they need, or counting those is cheap."""
     return counts_replicas(inputs) or not inputs.depends_on_count
 
 
@@ -73,7 +73,7 @@ def counts_replicas(inputs: ServingInputs) -> bool:
 
 
 def with_counts(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPlan]:
-    """Plans with the number of replicas that their rate needs; disaggregated plans stay as they are."""
+    """Plans with the number of replicas that their rate needs; disaggregated plans are unchanged."""
     whole = [plan for plan in plans if plan.prefill is None]
     if not whole:
         return plans
@@ -90,7 +90,7 @@ def _plan_with_counts(plan: RankedPlan, results: Costs, row: int) -> RankedPlan:
 
 
 def sized(inputs: ServingInputs, found: ServingEvaluation) -> Iterator[ServingEvaluation]:
-    """Plans as they are, plans with as few replicas as the rate needs, or both, by objective and limits."""
+    """Plans as they are, with as few replicas as the rate needs, or both, depending on objective and limits."""
     fewest, eased = _wants_fewest(inputs)
     if not fewest:
         yield found
@@ -112,7 +112,7 @@ def sized(inputs: ServingInputs, found: ServingEvaluation) -> Iterator[ServingEv
 
 
 def _new(layout: PlanColumns, known: PlanColumns | None) -> NDArray[np.intp]:
-    """The places of layouts that are not among the known ones, each layout once."""
+    """The indices of layouts that are not among the known ones, each layout once."""
     columns = [np.stack([np.asarray(getattr(each, size)) for size in SIZES]) for each in (known, layout) if each]
     _, first = np.unique(np.concatenate(columns, axis=1), axis=1, return_index=True)
     before = 0 if known is None else len(known)
@@ -120,7 +120,7 @@ def _new(layout: PlanColumns, known: PlanColumns | None) -> NDArray[np.intp]:
 
 
 def sized_apart(inputs: ServingInputs, found: list[DisaggregatedEvaluation]) -> Iterator[DisaggregatedEvaluation]:
-    """Disaggregated plans: as they are, with as few instances as the rate needs, or both."""
+    """Disaggregated plans as they are, with as few instances as the rate needs, or both."""
     fewest, eased = _wants_fewest(inputs)
     if not fewest:
         yield from found
@@ -141,7 +141,7 @@ def _wants_fewest(inputs: ServingInputs) -> tuple[bool, bool]:
 
 
 def _fewest(inputs: ServingInputs, found: ServingEvaluation) -> ServingEvaluation:
-    """The plans with as few replicas as meet the limits at the rate; unchanged where no number does."""
+    """The plans with the fewest replicas that meet the limits at the rate; unchanged if no number does."""
     most = np.asarray(found.layout.replicas, dtype=np.float64)
     good, needed = _rows_within_limits(inputs, found), found.results.column("replicas_needed")
     counts = np.where(np.isfinite(needed), np.clip(needed, 1.0, most), most)
@@ -158,7 +158,7 @@ def _fewest(inputs: ServingInputs, found: ServingEvaluation) -> ServingEvaluatio
 
 
 def _rows_within_limits(inputs: ServingInputs, found: AnyEvaluation) -> NDArray[np.bool_]:
-    """Rows that keep every limit."""
+    """Mask of the rows that meet every limit."""
     good = np.ones(len(found.layout), dtype=bool)
     for _, mask in unacceptable(inputs, found):
         good &= ~mask
@@ -166,7 +166,7 @@ def _rows_within_limits(inputs: ServingInputs, found: AnyEvaluation) -> NDArray[
 
 
 def _needed_halves(inputs: ServingInputs, found: list[DisaggregatedEvaluation]) -> tuple[PlanColumns, PlanColumns]:
-    """Distinct pairs of layouts with the instances of each kind that the rate needs; others unchanged."""
+    """Distinct pairs of layouts with the instances of each kind that the rate needs."""
     room, count = most_accelerators(inputs), len(SIZES)
     rows = []
     for each in found:
@@ -217,7 +217,7 @@ class ClusterSizes:
 
 
 def sizes_of_cluster(case: ServingCase) -> ClusterSizes:
-    """The sizes that a remedy may name."""
+    """The cluster sizes that a remedy may name."""
     each = int(case.node.accelerators)
     if not counted_by_gpus(case):
         return ClusterSizes(each)
@@ -259,7 +259,7 @@ def settings_of(counts: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def more_replicas(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
-    """Settings for the replicas that the load needs; for disaggregated plans also with fewer of one kind."""
+    """Settings for the replicas that the load needs; for disaggregated plans, also with fewer of one kind."""
     case, now, needed = answer.inputs.case, counts_of(answer.plan, answer.costs), counts_needed(answer.costs)
     if not all(map(math.isfinite, needed.values())):
         return

@@ -1,4 +1,4 @@
-"""The layouts of a serving scenario worth trying: those its search lists, or all that the accelerators hold."""
+"""The layouts that a serving search tries: those that the scenario lists, or all that make sense."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COUNTS = 12  # numbers of decode instances that are tried with each pair of layo
 
 
 def _no_room(inputs: ServingInputs) -> CostModelError:
-    """The fault for fixed keys of the plan that take more accelerators than there are."""
+    """The fault for fixed plan keys that take more accelerators than there are."""
     sentence, plan = "search lists no plan that the cluster has room for", inputs.case.scenario.plan
     sizes = {name: float(getattr(plan, name, None) or 1.0) for name in ("tp", "pp", "dp_attention")}
     if math.prod(sizes.values()) <= float(inputs.ranks):
@@ -40,7 +40,7 @@ def _no_room(inputs: ServingInputs) -> CostModelError:
 
 
 def _budgets(inputs: ServingInputs) -> list[float]:
-    """Token budgets of a step to try; small ones only where a limit bounds the gap between tokens."""
+    """Token budgets of a step to try; small ones only if a limit bounds the gap between tokens."""
     if inputs.engine.budget is not None:
         return [float(inputs.budget)]
     limits = stated_limits(inputs.case.scenario.limits)
@@ -49,7 +49,7 @@ def _budgets(inputs: ServingInputs) -> list[float]:
 
 
 def candidates(inputs: ServingInputs) -> PlanColumns:
-    """Every plan of the space, or every one that makes sense where it lists none; a fault where there is none."""
+    """Every plan of the space; raises a fault if there is none."""
     ranks, plan = float(inputs.ranks), inputs.case.scenario.plan
     degrees = _powers_of_two(ranks)
 
@@ -87,7 +87,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
 
 
 def _listed_values(inputs: ServingInputs, name: str) -> list[float]:
-    """The values of a size that --set or the search states; empty where the search is free."""
+    """The values of a size that --set or the search states; empty if the search is free."""
     space, plan = inputs.case.scenario.search, inputs.case.scenario.plan
     if plan is not None and f"plan.{name}" in stated_paths(inputs.case.assignments):  # the command line's stays
         stated = getattr(plan, name)
@@ -123,10 +123,10 @@ def valid_pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns
 
 
 def pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
-    """Pairs of prefill and decode layouts with one stage, with as many instances as the accelerators hold.
+    """Pairs of prefill and decode layouts with one pipeline stage, with as many instances as the cluster holds.
 
     Raises:
-        CostModelError: the load is not modelled with instances apart
+        CostModelError: the load is not modelled for disaggregated plans
     """
     apart_is_modelled(inputs)
     ranks = most_accelerators(inputs)

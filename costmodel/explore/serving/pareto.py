@@ -1,4 +1,4 @@
-"""Two results weighed against each other: of every plan, at every load it answers, those that none beats in both."""
+"""The Pareto front of two serving results, over every plan at every load that it can serve."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LIGHTEST = 1 / 128  # of the heaviest load
 
 @record
 class LoadedSpace(ServiceSpace):
-    """The plans of a scenario that serves, each at loads up to the most that it answers."""
+    """The plans of a serving scenario, each at loads up to the most that it serves."""
 
     def empty(self) -> ServiceTally:
         """The result of no plans."""
@@ -107,7 +107,7 @@ class _LoadedPlans:
 
 
 def front(inputs: ServingInputs, text: str, over: Sequence[Axis] = (), how: SearchOptions = HERE) -> ServiceSearch:
-    """Every plan of the scenario's space at loads up to the most it answers; over several scenarios if keys vary."""
+    """The Pareto front over every plan of the scenario's space at loads up to the most that it serves."""
     since = time.perf_counter()
     fail_if_listed(over, partial(listed_by_search, inputs))
     traded = axes(text, "", SERVING_RESULTS)
@@ -160,7 +160,7 @@ def _evaluate_plans(
 def _loads(
     inputs: ServingInputs, layout: PlanColumns, halves: Halves, capacity: ReplicaCapacity | None
 ) -> NDArray[np.float64]:
-    """Loads of equal ratio, up to the most that any plan answers."""
+    """Loads in equal ratios, up to the most that any plan serves."""
     workload = inputs.case.scenario.workload
     top = 0.0
     for evaluation in _evaluate_plans(inputs, layout, halves, capacity):

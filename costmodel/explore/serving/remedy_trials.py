@@ -1,4 +1,4 @@
-"""Settings of a service to try, each once and in a limited number, with their chance to meet all limits."""
+"""Tries settings for a service, each once and up to a limit, with the chance to meet all limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _RARE = 1e-6  # requests a second of an engine that is empty when one comes
 
 @record
 class ServingTrial:
-    """A scenario with some settings: its results, or what is wrong with it."""
+    """A scenario with some settings changed: its answer, or the reason why there is none."""
 
     settings: tuple[str, ...]
     answer: ServingAnswer | None = None
@@ -49,7 +49,7 @@ class ServingTrial:
 
     @property
     def stands(self) -> bool:
-        """Whether the plan is valid, fits and answers its load, regardless of limits."""
+        """Whether the plan is valid, fits and serves its load, regardless of limits."""
         return self.answer is not None and not self.answer.refused and not UNSTABLE & {*self.answer.broken}
 
     @property
@@ -58,7 +58,7 @@ class ServingTrial:
         return self.stands and self.answer is not None and not self.answer.broken
 
     def result(self, name: str) -> float:
-        """A result of a plan that keeps every limit; not a number where it breaks one."""
+        """A result of a plan that meets every limit; NaN for other plans."""
         return math.nan if self.answer is None or not self.works else self.answer.costs.get(name, math.nan)
 
     @property
@@ -85,7 +85,7 @@ def tried(
     best: bool = False,
     bands: bool = True,
 ) -> ServingTrial:
-    """The answer with some settings and, if asked for, the best plan there; or the first thing wrong with them."""
+    """The trial of some settings, with the plan or with the best one there."""
     try:
         varied = vary_any(case, settings)
         held = serving(with_best_layout(varied) if best else varied)
@@ -113,13 +113,13 @@ MOST_PLANS, MOST_FLEETS = 24, 3  # single plans, and evaluations of all layouts:
 
 
 def works(trial: ServingTrial) -> bool:
-    """Whether a plan is valid, fits and keeps every limit."""
+    """Whether a plan is valid, fits and meets every limit."""
     return trial.works
 
 
 @dataclass
 class RemedyTrials:
-    """The plans tried for one answer, by their settings; after a number of trials, further plans are not tried.
+    """The trials for one answer, by their settings, up to a number of trials.
 
     plans, fleets: how many single plans, and how many sets of all layouts, may still be evaluated
     """
@@ -157,7 +157,7 @@ class RemedyTrials:
             return ServingTrial(settings)
 
     def chance(self, trial: ServingTrial) -> float | None:
-        """The chance of a plan to meet all limits; None where none is preferred, or the plan does not keep them."""
+        """The chance of a plan to meet all limits; None without a preference, or if it misses a limit."""
         found = trial.answer
         if self.preferred is None or found is None or not trial.works:
             return None
@@ -171,21 +171,21 @@ class RemedyTrials:
         return has_chance(chance, self.preferred)
 
     def counted_safely(self, found: ServingAnswer) -> ServingAnswer:
-        """The answer with rate and replicas for the preferred chance (expected ones for disaggregated plans)."""
+        """The answer with rate and replicas for the preferred chance (expected ones if disaggregated)."""
         if self.preferred is None or found.plan.prefill is not None:
             return found
         return answer_of(demanding_chance(found.inputs, self.preferred), found.plan, bands=False)
 
     def fewest_gpus(self, case: ServingCase, most: float = LARGEST) -> RankedPlan | None:
-        """The plan on the fewest accelerators, at most `most`; None where fleets are not tried."""
+        """The plan on the fewest accelerators, at most `most`; None if no further fleet may be evaluated."""
         return fewest_gpus(case, most) if self._takes_fleets() else None
 
     def highest_rate(self, case: ServingCase) -> RankedPlan | None:
-        """The plan that answers the highest rate."""
+        """The plan that serves the highest rate."""
         return highest_rate(case) if self._takes_fleets() else None
 
     def _takes_fleets(self) -> bool:
-        """Whether another search over fleets is allowed; counts it."""
+        """Counts a search over fleets, and returns whether it is still allowed."""
         if not self.fleets:
             self.ended = True
             return False
@@ -193,7 +193,7 @@ class RemedyTrials:
         return True
 
     def kind(self, settings: Iterable[Settings], most: int, enough: Enough) -> Remedy | None:
-        """A remedy with the first settings that work and have the preferred chance; where none has it, the surest."""
+        """A remedy with the first settings that work and have the preferred chance; if none has it, the surest."""
         safe, others = list[Remedy](), list[Remedy]()
         for trial in map(self.tried, settings):
             if enough(trial):
@@ -233,14 +233,14 @@ _GROWTH, _GROWTHS = 1.25, 8  # by which replicas grow that are too few, and how 
 
 @record
 class CacheLever:
-    """A change of one key, and the tokens of a replica's KV-cache pool after it; 0 where it does not fit."""
+    """A change of one key, and the resulting tokens in a replica's KV cache; 0 if it does not fit."""
 
     assignment: str
     tokens: float
 
 
 def levers(answer: ServingAnswer) -> list[CacheLever]:
-    """Changes of the KV-cache pool: a narrower cache or weights, twice the ranks of a replica, and half if it fits."""
+    """Changes of the KV cache: a narrower cache or weights, and twice or half the ranks of a replica."""
     return [CacheLever(each, tokens) for each, tokens in _cache_sizes_tried(answer)]
 
 
@@ -263,7 +263,7 @@ def _cache_sizes_tried(answer: ServingAnswer) -> Iterator[tuple[str, float]]:
 
 
 def for_users(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
-    """Fewer users or requests in flight for a load that waits for answers, and the replicas that all need."""
+    """Remedies for a load that waits for answers: fewer users or requests in flight, or replicas for all."""
     workload, replicas = answer.inputs.case.scenario.workload, answer.costs["replicas"]
     if workload.requests is not None:
         if not waits_in_batch(answer.inputs.case):
@@ -281,7 +281,7 @@ def for_users(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
 
 
 def with_room_for_all(answer: ServingAnswer) -> ServingAnswer:
-    """Adds the replicas that end the waiting, where requests wait in line for most of their time."""
+    """The answer with the replicas that end the waiting, if requests wait most of their time."""
     workload = answer.inputs.case.scenario.workload
     waiting = waiting_requests(workload, answer.costs)
     if not waiting or answer.remedies or answer.plan.prefill is not None:
@@ -301,7 +301,7 @@ def _keeps_none_waiting(trial: ServingTrial) -> bool:
 
 
 def _most_users(answer: ServingAnswer, name: str, now: float) -> int:
-    """The most users, within 2 %, with which the plan meets the limits; 0 where it meets them with none."""
+    """The most users, within 2 %, with which the plan meets the limits; 0 if it never does."""
     low, high = 0, round(now)
     while high - low > max(1, high // 50):
         middle = (low + high) // 2
@@ -313,7 +313,7 @@ def _most_users(answer: ServingAnswer, name: str, now: float) -> int:
 def _for_all(
     answer: ServingAnswer, least: int, enough: Callable[[ServingTrial], bool] = works
 ) -> Iterator[tuple[str, ...]]:
-    """The fewest replicas for all users, about as many as given; of conversations more, since turns find less then."""
+    """Settings for about the fewest replicas that serve all users."""
 
     def works(count: int) -> bool:
         return enough(tried(answer.inputs.case, _with_replicas(answer, count), bands=False))

@@ -1,4 +1,4 @@
-"""A service at one rate of requests after the other, with as many replicas as keep every limit."""
+"""Scales a service by its request rate: as many replicas as meet every limit."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _EVERY, _TRIED = 100_000, 3  # plans, of which so many with the fewest accelerat
 
 @record
 class FewerGpus:
-    """Settings of a plan, and what it takes at a rate."""
+    """Settings of a plan that needs fewer accelerators, and how many at a rate."""
 
     settings: dict[str, str]
     trial: ServingTrial
 
 
 def fewer_gpus(case: ServingCase, trials: Sequence[ServingTrial]) -> FewerGpus | None:
-    """A plan of a search that keeps every limit at the highest rate with fewer accelerators than the one scaled."""
+    """A plan of a search that meets every limit at the highest rate with fewer accelerators than the scaled plan."""
     kept = next((trial for trial in reversed(trials) if trial.works), None)
     if kept is None or kept.answer is None or kept.answer.plan.prefill is not None:
         return None
@@ -75,9 +75,9 @@ def fewer_gpus(case: ServingCase, trials: Sequence[ServingTrial]) -> FewerGpus |
 
 
 def _may_take_fewer(inputs: ServingInputs, most: float) -> bool:
-    """Whether any layout may have the preferred chance on fewer accelerators, by its chance on as many as it may take.
+    """Whether any layout may have the preferred chance with fewer accelerators than `most`.
 
-    It is sooner known than the rate with that chance of each layout, and rises with the replicas.
+    This is known sooner than each layout's rate with that chance, and the chance rises with the replicas.
     """
     safe, space = preferred_chance(inputs.case), inputs.case.scenario.search
     shared = loads_under_cap(inputs) is not None or inputs.depends_on_count or inputs.beginnings
@@ -101,7 +101,7 @@ _SET_RATE = "--set workload.rate="
 
 @record
 class RateSizes:
-    """The scenario's plan at each rate, or the best one there, with as many replicas and nodes as keep every limit."""
+    """The scenario's plan (or the best one) at each rate, with as many replicas and nodes as meet every limit."""
 
     asked: Workload
     rates: tuple[str, ...]
@@ -150,7 +150,7 @@ class RateSizes:
             yield SizedTrial(size, self._point(found), rate, found.answer.assumed, more=found)
 
     def _point(self, found: ServingTrial) -> Trial:
-        """The short result of a rate; where no number of replicas meets the limits, the codes of a single request."""
+        """The short result at a rate; if no number of replicas meets the limits, the reasons for a single request."""
         if found.answer is None:
             return Trial(found.settings, None if found.fault is None else _at_option(found.fault))
         point = trial_of_answer(self.asked.for_case(found.answer.inputs.case), found.settings, found.answer)
@@ -162,7 +162,7 @@ class RateSizes:
 
 
 def trial_at(row: SizedTrial) -> ServingTrial:
-    """The trial behind a row."""
+    """The trial of a row."""
     assert isinstance(row.more, ServingTrial)
     return row.more
 
@@ -176,7 +176,7 @@ def rate_sizes(asked: Workload, rates: str, *, best: bool) -> RateSizes:
 
 
 def around_rate(case: ServingCase) -> list[str]:
-    """Rates from a quarter of the stated one to four times as much; a fault where none is stated."""
+    """Rates from a quarter of the stated one to four times as much; raises a fault if none is stated."""
     rate = case.scenario.workload.rate
     if rate is None:
         stated = _other_load(case)
@@ -191,7 +191,7 @@ def _other_load(case: ServingCase) -> str:
 
 
 def _rate_in_place(case: ServingCase, stated: str) -> str:
-    """An option that states a rate in the place of another load; of users, the most that they ask for."""
+    """The option that states a rate instead of another load; for users, the highest rate that they can ask."""
     count = float(getattr(case.scenario.workload, stated))
     alone = () if stated == "requests" else (f"workload.{stated}=1",)
     answer = tried(case, alone, best=by_search(case, best=False), bands=False).answer
@@ -208,7 +208,7 @@ def _rate_in_place(case: ServingCase, stated: str) -> str:
 
 
 def loaded_by_rate(case: ServingCase, rate: str) -> ServingCase:
-    """The scenario with a rate in the place of another load, and a remark that this one has no effect."""
+    """The scenario with a rate instead of its other load, and a remark on the replaced load."""
     workload = case.scenario.workload
     if workload.rate is not None:
         return case
@@ -228,9 +228,9 @@ Counted = dict[tuple[str, ...], ServingAnswer]  # by which replicas are counted,
 
 
 def at_rate(case: ServingCase, written: str, known: Counted, *, best: bool = False) -> ServingTrial:
-    """The scenario's plan at a rate, or the best one, with the replicas and nodes that meet every limit.
+    """The scenario's plan (or the best one) at a rate, with the replicas and nodes that meet every limit.
 
-    known: what replicas are counted by at other rates
+    known: answers that counted replicas at other rates
     """
     group, rate = _of_each(case.scenario.plan), f"{RATE}={written}"
     demand = () if is_unmeasured(inputs_of(case)) else demand_of(case)
@@ -251,7 +251,7 @@ def at_rate(case: ServingCase, written: str, known: Counted, *, best: bool = Fal
 def _counting(
     case: LoadedScenario, settings: tuple[str, ...], demand: tuple[str, ...], known: Counted
 ) -> ServingAnswer | None:
-    """The answer by which replicas are counted; what one answers within the limits is looked for at one rate only."""
+    """The answer from which replicas are counted; the rate of one replica is found at one rate only."""
     asked = (*settings, *demand)
     found = _recounted(case, asked, known.get(demand)) or tried(case, asked, bands=False).answer
     known |= {} if found is None else {demand: found}
@@ -259,7 +259,7 @@ def _counting(
 
 
 def _recounted(case: LoadedScenario, settings: Sequence[str], other: ServingAnswer | None) -> ServingAnswer | None:
-    """An answer at another rate with the replicas that this one needs; None where one replica answers another rate."""
+    """An answer at another rate with the replicas for this one; None if one replica would serve another rate."""
     if other is None or other.refused or other.groups or other.plan.prefill is not None:
         return None
     try:
@@ -281,9 +281,9 @@ def _sized_safely(
     demand: tuple[str, ...],
     known: Counted,
 ) -> ServingTrial:
-    """The replicas that a rate needs for the preferred chance; where no number has it, by expected figures.
+    """The replicas for a rate with the preferred chance; if no number has it, by expected figures.
 
-    Instances apart are the expected number and some more: their rates with a chance take too long.
+    For disaggregated plans: the expected number and a few more, since their rates with a chance take too long.
     """
     safe, apart, trials, rate = preferred_chance(case), counted.plan.prefill is not None, _Trials(case), settings[0]
     if not demand or safe is None:
@@ -303,7 +303,7 @@ def _sized_safely(
 
 @dataclass
 class _Trials:
-    """The numbers of replicas that were tried with bands, by their settings."""
+    """The numbers of replicas that were tried, by their settings."""
 
     case: LoadedScenario
     made: dict[tuple[str, ...], ServingTrial] = field(default_factory=dict)
@@ -324,9 +324,9 @@ class _Trials:
 def _sized_for_rate(
     tries: _Trials, found: ServingAnswer, rate: str, safe: float = 0.0, *, most: int = 1, bands: bool = True
 ) -> ServingTrial:
-    """The replicas and nodes that a rate needs; some more where rounding each replica's share breaks a limit.
+    """The replicas and nodes for a rate; a few more if rounding each replica's share breaks a limit.
 
-    safe: the chance to keep the limits that is needed. most: replicas that are added at most
+    safe: the required chance to meet the limits. most: the most replicas to add
     """
     trials, case = list[ServingTrial](), tries.case
     needed = counts_needed(found.costs)
@@ -350,7 +350,7 @@ def _at_option(fault: Fault) -> Fault:
 
 
 def _of_each(plan: ServingPlan | None) -> list[str]:
-    """Settings of one instance of each kind, where a plan leaves their numbers open."""
+    """Settings of one instance of each kind, if a plan leaves their numbers open."""
     halves = {} if plan is None else {"prefill": plan.prefill, "decode": plan.decode}
     is_open = all(half is not None and "replicas" not in half.model_fields_set for half in halves.values())
     return [f"plan.{name}.replicas=1" for name in halves] if is_open else []

@@ -1,4 +1,4 @@
-"""Every layout of a serving scenario worth trying, evaluated in columns and ranked."""
+"""Searches the layouts of a serving scenario: evaluates them in columns and ranks them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ Mask = NDArray[np.bool_]
 
 @record
 class OwnPlan:
-    """The scenario's own plan in the ranking: its sort key, or its layout while the key is not known."""
+    """The scenario's own plan in the ranking: its sort key, or its layout if the key is not known yet."""
 
     key: tuple[float, ...] | None = None
     layout: PlanColumns | None = None
@@ -85,9 +85,7 @@ class OwnPlan:
 
 @record
 class _Searched:
-    """The result of searching one scenario: counts, the best plans, how many are ahead of the scenario's own plan, and
-    the best by expected figures.
-    """
+    """The result of one scenario: counts, the best plans, and how many rank above the scenario's own plan."""
 
     part: ServiceCounts
     ranked: list[RankedPlan]
@@ -97,7 +95,7 @@ class _Searched:
 
 @record
 class ServiceSpace(Space[ServingInputs, RankedPlan, int]):
-    """The plans of a serving scenario; the plans of each variant are one part."""
+    """The plans of a serving scenario; the plans of one variant are one part."""
 
     size: int
     own: OwnPlan
@@ -139,12 +137,10 @@ def search(
     bands: bool = True,
     make: Callable[[LoadedScenario], ServingInputs] = inputs_of_service,
 ) -> ServiceSearch:
-    """Ranks the plans of the scenario's space: first those that meet every limit, then those that miss by least.
+    """Ranks the plans of the scenario's space: those that meet every limit, then those that miss by least.
 
-    Over several scenarios if keys vary: one ranking of the plans of all. Where the search prefers a chance to meet all
-    limits, plans that have it come first, and rates and numbers of replicas are those that have it.
-
-    bands: whether plans are shown, with their bands, the fleet for the rate, and the place of the scenario's own plan
+    With varied keys, one ranking over all variants. If the search prefers a chance to meet all limits, plans with that
+    chance come first, and rates and replicas are those with that chance.
     """
     since = time.perf_counter()
     fail_if_listed(over, partial(listed_by_search, inputs))
@@ -178,19 +174,19 @@ def search(
 
 
 def _machines(variants: Variants[ServingInputs]) -> Iterator[ServingInputs]:
-    """The inputs of the scenario, and of each variant where machine, software, model or types vary."""
+    """The inputs of the scenario, and of each variant in which machine, software, model or types vary."""
     yield variants.inputs
     if any(path.startswith(("cluster", "stack", "workload.precision", "model")) for path in variants.paths):
         yield from variants.possible()
 
 
 def _demanding_case(inputs: ServingInputs, share: float | None) -> ServingInputs:
-    """The scenario with a chance to meet all limits as a limit, where one is preferred."""
+    """The scenario with the preferred chance as a limit."""
     return inputs if share is None else demanding_chance(inputs, share)
 
 
 def _mark_risky(found: ServiceSearch) -> None:
-    """A preferred chance is no limit that plans break; where none has it, it refuses none."""
+    """Marks plans without the preferred chance; if no plan has it, none is counted as refused."""
 
     def marked(plan: RankedPlan) -> RankedPlan:
         return replace(plan, broken=tuple(code for code in plan.broken if code != AT_RISK))
@@ -215,7 +211,7 @@ def _add_bands(found: ServiceSearch) -> None:
 
 
 def _fleet(found: ServiceSearch) -> RankedPlan | None:
-    """The best plan with the replicas that the rate needs; None if it has them, or no number is enough."""
+    """The best plan with the replicas that the rate needs; None if it has them or no number is enough."""
     if not found.best or found.stopped:
         return None
     best, inputs = found.best[0], found.variants.of(found.best[0].variant)
@@ -230,7 +226,7 @@ def _fleet(found: ServiceSearch) -> RankedPlan | None:
 
 
 def _safe_fleet(found: ServiceSearch, inputs: ServingInputs, best: RankedPlan) -> RankedPlan | None:
-    """The best plan with the replicas that give the preferred chance; the ranking then states these counts too."""
+    """The best plan with the replicas for the preferred chance; the ranking then shows these counts too."""
     fleets = (_of_so_many(inputs, best, more, found.safe) for more in range(MORE_REPLICAS))
     fleet = next((fleet for fleet in fleets if not fleet.broken), None)
     if not best.broken and (fleet is None or best.costs["gpus"] <= fleet.costs["gpus"]):
@@ -246,7 +242,7 @@ def _safe_fleet(found: ServiceSearch, inputs: ServingInputs, best: RankedPlan) -
 
 
 def _by_other_rule(found: ServiceSearch) -> RankedPlan | None:
-    """The best plan if risk is ignored, or if it is not: the opposite of the table's rule."""
+    """The best plan by the opposite rule to the table's: ignoring risk, or avoiding it."""
     if not found.best or found.stopped or (found.safe is None and found.unruled is None):
         return None
     other = next(iter(found.tally.expected.rows), None)
@@ -274,7 +270,7 @@ OF_RATE = (
 
 
 def _of_so_many(inputs: ServingInputs, best: RankedPlan, more: int, share: float | None) -> RankedPlan:
-    """A plan with as many replicas as the rate needs, or some more, and its chance to keep the limits there."""
+    """A plan with the replicas that the rate needs plus `more`, and its chance to meet the limits."""
     halves = [(best.sizes, "decode_needed" if best.prefill else "replicas_needed")]
     halves += [(best.prefill, "prefill_needed")] if best.prefill is not None else []
     sizes = [{**half, "replicas": best.costs[needed] + more} for half, needed in halves]
@@ -297,7 +293,7 @@ def _evaluated_plan(inputs: ServingInputs, plan: RankedPlan) -> AnyEvaluation:
 
 
 def _varies_load(inputs: ServingInputs, over: Sequence[Axis]) -> bool:
-    """Whether the varied load is of another kind than the scenario's, so that its own plan is not ranked."""
+    """Whether the varied load is of another kind than the scenario's, so that its own plan has no rank."""
     loads = [axis.path for axis in over if axis.path.removeprefix("workload.") in LOADS]
     return any(at(inputs.case.original, path) is None for path in loads)
 
@@ -319,7 +315,7 @@ def _own_answer(inputs: ServingInputs, share: float | None, *, alone: bool) -> t
 
 
 def _is_pruned(inputs: ServingInputs) -> bool:
-    """Whether rates with a preferred chance bound the order of plans: not where the number of replicas follows them."""
+    """Whether rates with a preferred chance bound the order of plans."""
     space = inputs.case.scenario.search
     return not (counts_replicas(inputs) or (space is not None and space.disaggregated))
 
@@ -349,7 +345,7 @@ def _search_scenario(inputs: ServingInputs, space: ServiceSpace, keep: Keep | No
 
 
 def by_expected_rates(inputs: ServingInputs) -> bool:
-    """Whether rates stay those of the expected case although a chance selects the plans (disaggregated ones)."""
+    """Whether rates stay the expected ones although a chance selects plans, as for disaggregated plans."""
     space = inputs.case.scenario.search
     return space is not None and bool(space.disaggregated) and not counts_replicas(inputs)
 
@@ -357,7 +353,7 @@ def by_expected_rates(inputs: ServingInputs) -> bool:
 def _by_chance_at_load(
     inputs: ServingInputs, top: int, own: tuple[float, ...] | None, share: float, keep: Keep | None
 ) -> _Searched:
-    """Searches by the chance at the stated load: plans that have it come first, ordered by expected rates."""
+    """Searches by the chance at the stated load: plans with it come first, ordered by expected rates."""
     demanded, asking = demanding_chance(inputs, share), asking_chance(inputs)
     part, layout = valid_layouts(inputs)
     ranked, expected = list[RankedPlan](), list[RankedPlan]()
@@ -407,11 +403,11 @@ def valid_layouts(inputs: ServingInputs) -> tuple[ServiceCounts, PlanColumns]:
 
 
 def _best_first(inputs: ServingInputs, top: int, own: OwnPlan, share: float, keep: Keep | None) -> _Searched:
-    """Searches with a preferred chance: computes the slow rates with that chance for only as many plans as decide the
-    best ones.
+    """Searches with a preferred chance, computing the slow rates with that chance only for plans that can rank.
 
-    Such a rate is at most the expected one. So a plan comes, in the order of its expected rate, not behind its place;
-    those behind the last place wanted need not be looked at.
+    Such a rate is at most the expected one. So in the order of expected rates, plans after the last possible rank can
+    be
+    skipped.
     """
     demanded, asking = demanding_chance(inputs, share), asking_chance(inputs)
     part, layout = valid_layouts(inputs)
@@ -470,7 +466,7 @@ def _best_first(inputs: ServingInputs, top: int, own: OwnPlan, share: float, kee
 def _evaluations(
     part: ServiceCounts, inputs: ServingInputs, layout: PlanColumns, keep: Keep | None
 ) -> Iterator[AnyEvaluation]:
-    """Evaluates every valid plan in batches, disaggregated ones too where the space has them."""
+    """Evaluates every valid plan in batches, disaggregated ones too if the space has them."""
     open_count, seen = replicas_are_open(inputs), 0
     for start in range(0, len(layout), ROWS):
         with np.errstate(all="ignore"):
@@ -495,7 +491,7 @@ def _evaluations(
 
 
 def _keep_plans(keep: Keep | None, inputs: ServingInputs, evaluation: AnyEvaluation) -> None:
-    """Passes plans on to `keep`, which stores every valid one; with both halves where the space is disaggregated."""
+    """Passes plans to `keep`, which stores every valid one."""
     if keep is None:
         return
     space, half = inputs.case.scenario.search, getattr(evaluation, "prefill", None)
@@ -511,7 +507,7 @@ def _keep_plans(keep: Keep | None, inputs: ServingInputs, evaluation: AnyEvaluat
 
 
 def _valid_halves(part: ServiceCounts, inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
-    """Valid pairs of prefill and decode instances; counts the refused pairs."""
+    """The valid pairs of prefill and decode instances; counts the refused pairs."""
     prefill, decode = pairs(inputs, layout)
     part.candidates += len(decode)
     kept = np.ones(len(decode), dtype=bool)
@@ -535,7 +531,7 @@ def _best_evaluated(
 def _account_plans(
     part: ServiceCounts, inputs: ServingInputs, evaluation: AnyEvaluation
 ) -> tuple[dict[str, Mask], list[NDArray[np.float64]], Mask]:
-    """Counts some plans; returns what each of them breaks, their sort keys, and which may be shown."""
+    """Counts some plans; returns their reason codes, their sort keys, and which may be shown."""
     layout, codes = evaluation.layout, codes_of(inputs, evaluation)
     fits, kept, firm = (np.ones(len(layout), dtype=bool) for _ in range(3))
     for code, mask in codes.items():
@@ -557,7 +553,7 @@ def _account_plans(
 
 
 def codes_of(inputs: ServingInputs, evaluation: AnyEvaluation) -> dict[str, Mask]:
-    """For each code, the plans that it applies to."""
+    """For each reason code, the mask of plans that it applies to."""
     codes: dict[str, Mask] = {}
     for code, mask in unacceptable(inputs, evaluation):
         codes[code] = codes.get(code, np.zeros(len(evaluation.layout), dtype=bool)) | mask
@@ -567,14 +563,14 @@ def codes_of(inputs: ServingInputs, evaluation: AnyEvaluation) -> dict[str, Mask
 def _best_rows(
     inputs: ServingInputs, evaluation: AnyEvaluation, codes: dict[str, Mask], shown: Mask, top: int
 ) -> list[RankedPlan]:
-    """The best of some plans, by what these codes are against."""
+    """The best of some plans."""
     kept = ~np.any(np.stack([*codes.values(), np.zeros(len(shown), dtype=bool)]), axis=0)
     order = np.lexsort(_keys(inputs, evaluation, kept)[::-1])
     return [ranked_plan(evaluation, int(row), codes) for row in order[shown[order]][:top]]
 
 
 def _rows_ahead(keys: list[NDArray[np.float64]], own: tuple[float, ...]) -> Mask:
-    """Rows whose keys come before another's; the first in which they differ decides."""
+    """The rows whose sort keys come before another plan's."""
     before, alike = np.zeros(len(keys[0]), dtype=bool), np.ones(len(keys[0]), dtype=bool)
     for column, value in zip(keys, own, strict=True):
         before |= alike & (column < value)
@@ -583,7 +579,7 @@ def _rows_ahead(keys: list[NDArray[np.float64]], own: tuple[float, ...]) -> Mask
 
 
 def _of_ties(inputs: ServingInputs, result: Result, rows: int) -> list[NDArray[np.float64]]:
-    """Sort keys of equally good plans: rent, GPUs, room to every limit, times."""
+    """Sort keys of equally good plans: rent, accelerators, distance to every limit, times."""
     counted = compared(inputs) == "gpus_needed"
     rent = [np.nan_to_num(shown_digits(result("rent_needed")), nan=np.inf)] if counted else []
     room = over_limits(service_limits(inputs), result, rows)
@@ -592,7 +588,7 @@ def _of_ties(inputs: ServingInputs, result: Result, rows: int) -> list[NDArray[n
 
 
 def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]) -> tuple[float, ...]:
-    """The sort key of one plan, lower is better: limits broken, stable, distance to limits, objective."""
+    """The sort key of one plan, lower is better: limits broken, unstable, distance to limits, objective."""
     objective = compared(inputs)
     sign = SERVING_RESULTS[objective].sign
     first = np.nan_to_num(sign * shown_digits(np.array(costs[objective])), nan=np.inf)
@@ -612,7 +608,7 @@ def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]
 
 
 def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[NDArray[np.float64]]:
-    """The sort keys of plans: limits met, load answered, distance to the limits, the objective, times."""
+    """The sort keys of plans: limits met, load served, distance to limits, objective, times."""
     objective = compared(inputs)
     first = shown_digits(evaluation.results.column(objective))
     sign = SERVING_RESULTS[objective].sign
@@ -637,7 +633,7 @@ def ranked_plan(evaluation: AnyEvaluation, row: int, codes: dict[str, Mask], var
 
 
 def _count(part: ServiceCounts, code: str, mask: Mask, layout: PlanColumns) -> None:
-    """Counts refused plans by code, and stores one of them as an example."""
+    """Counts refused plans by code and stores one as an example."""
     part.refused[code] += int(mask.sum())
     if mask.any() and code not in part.examples:
         part.examples[code] = RankedPlan(sizes_of(layout, int(np.argmax(mask))), {}, (code,), "")
@@ -648,7 +644,7 @@ _SAME = 1e-9  # of a figure, by which it may differ
 
 
 def alike_without_ep(evaluation: AnyEvaluation) -> NDArray[np.bool_]:
-    """Rows that gain nothing from their ep: one with less ep and equal other sizes has equal figures."""
+    """Rows that gain nothing from their ep, since one with less ep has equal results."""
     halves = [evaluation.layout, *([evaluation.prefill] if isinstance(evaluation, DisaggregatedEvaluation) else [])]
     _, which = distinct([np.asarray(getattr(half, size)) for half in halves for size in SIZES if size != "ep"])
     order = np.lexsort((np.sum([half.ep for half in halves], axis=0), which))
@@ -671,7 +667,7 @@ _MOST_SHARED = 64  # combinations of values, at each of which every kind is sear
 
 
 def search_groups(case: ServingCase, top: int, over: Sequence[Axis], how: SearchOptions = HERE) -> ServiceSearch:
-    """Ranks the best plans on each kind of nodes together; each kind takes its share of the load, at each value."""
+    """Ranks the best plans on each kind of nodes together; each kind serves its share of the load."""
     if named := [axis.path for axis in over if axis.path.partition(".")[0] == "cluster"]:
         sentence = f"a search on several kinds of nodes takes these as they are, and --over varies {named[0]}"
         raise fail(
@@ -696,7 +692,7 @@ def search_groups(case: ServingCase, top: int, over: Sequence[Axis], how: Search
 
 
 def _shares(case: ServingCase, alone: Sequence[ServingCase], settings: tuple[str, ...]) -> dict[str, float]:
-    """The share of the load of each kind of nodes that answers any, with these settings."""
+    """The share of the load that each kind of nodes serves with these settings."""
     rates = list[float]()
     for kind in alone:
         try:

@@ -1,4 +1,4 @@
-"""What helps where no plan of a search keeps every limit or answers the load; each remedy is searched first."""
+"""Remedies for a serving search in which no plan meets every limit; each was found by a search."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ from costmodel.ground.units import significant
 
 
 def fleet_remedies(trials: RemedyTrials) -> list[Remedy]:
-    """The plan of the search's space on the fewest accelerators; where these are more than there are, or it lacks
-    the preferred chance, also with narrower weights, else at the highest rate of a plan on those that there are.
-    """
+    """The plan on the fewest accelerators; if those are too many or not safe enough, with narrower weights or a lower
+    rate."""
     case = _without_held_plan(trials.answer.inputs.case)
     now = float(trials.answer.inputs.ranks)
     best = trials.fewest_gpus(case)
@@ -72,7 +71,7 @@ def fleet_remedies(trials: RemedyTrials) -> list[Remedy]:
 
 
 def _at_lower_rate(trials: RemedyTrials, case: ServingCase) -> Iterator[Settings]:
-    """Settings for the highest rate that a plan answers on the cluster, with that plan."""
+    """Settings for the highest rate that a plan can serve on the cluster."""
     found = trials.highest_rate(case)
     within = 0.0 if found is None else with_room(inputs_of(case), found.costs)
     if found is not None and within > 0:
@@ -80,7 +79,7 @@ def _at_lower_rate(trials: RemedyTrials, case: ServingCase) -> Iterator[Settings
 
 
 def in_smaller_cluster(trials: RemedyTrials, needed: float) -> Iterator[Settings]:
-    """Settings for a plan on fewer accelerators than this plan needs for the load."""
+    """Settings for a plan that needs fewer accelerators for the load than this one."""
     case, now = _without_held_plan(trials.answer.inputs.case), float(trials.answer.inputs.ranks)
     found = trials.fewest_gpus(case, min(needed - 1.0, LARGEST)) if now < needed - 1.0 else None
     if found is not None and found.costs["gpus"] > now:
@@ -88,12 +87,12 @@ def in_smaller_cluster(trials: RemedyTrials, needed: float) -> Iterator[Settings
 
 
 def _without_held_plan(case: ServingCase) -> ServingCase:
-    """The case without the plan keys of the command line, so that a search may change them."""
+    """The case without plan keys of the command line, so that a search may change them."""
     return replace(case, assignments=tuple(each for each in case.assignments if not path_of(each).startswith("plan")))
 
 
 def as_settings(case: ServingCase, plan: RankedPlan) -> Settings:
-    """Settings for a plan, and for a larger cluster where it needs one."""
+    """Settings for a plan, and for a larger cluster if it needs one."""
     sizes, gpus = sizes_of_cluster(case), plan.costs["gpus"]
     larger = sizes.settings(sizes.number(gpus)) if gpus > float(inputs_of(case).ranks) else ()
     inputs = inputs_of(serving(vary_any(case, larger)))
@@ -102,7 +101,7 @@ def as_settings(case: ServingCase, plan: RankedPlan) -> Settings:
 
 
 def narrower(case: ServingCase) -> list[Iterator[Settings]]:
-    """Settings that halve the bytes of weights, or of the cache, where the scenario does not state their type."""
+    """Settings that halve the bytes of weights, or of the cache, if the scenario does not state their type."""
     workload = case.scenario.workload
     wide = workload.precision in ("bf16", "fp16") and not any(stored_types(case))
     kinds = [key for key in ("weights", "cache") if wide and getattr(workload, key) is None]
@@ -116,7 +115,7 @@ def without(settings: Settings, others: Settings) -> Settings:
 
 
 def with_room(inputs: ServingInputs, costs: Mapping[str, float]) -> float:
-    """The highest rate within limits that leaves the plan its headroom."""
+    """The highest rate within limits, less the plan's headroom."""
     return share_of_saturation(inputs) * costs["rate_within_slo_per_s"]
 
 
@@ -141,7 +140,7 @@ def with_search_remedies(found: ServiceSearch) -> ServiceSearch:
 
 
 class SearchOffers(Offers):
-    """Settings of a search with which a plan works, each looked for when it is first asked for."""
+    """Remedies of a search, each computed when first asked for."""
 
     def __init__(self, found: ServiceSearch) -> None:
         self._found = found
@@ -196,7 +195,7 @@ def _search_kind(case: ServingCase, kind: Iterator[tuple[str, ...]]) -> SearchRe
 
 
 def nearest_alone(answer: ServingAnswer) -> ServingAnswer | None:
-    """The answer with one request at a time for the plan nearest to limits that no plan meets even then."""
+    """The answer for single requests on the nearest plan, if no plan meets the limits even then."""
     try:
         inputs = inputs_of(serving(asked_case(answer.inputs.case)))
         alone = _nearest_unloaded(inputs.case)
@@ -209,7 +208,7 @@ def nearest_alone(answer: ServingAnswer) -> ServingAnswer | None:
 
 
 def _longer_steps(found: ServiceSearch, case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
-    """Settings for chunked prefill or a larger budget, where a prompt does not fit into a step."""
+    """Settings for chunked prefill or a larger token budget, if a prompt does not fit into a step."""
     if not found.tally.refused["L062"]:
         return []
     return list(room_for_prompts(inputs_of(case)))
@@ -246,7 +245,7 @@ def _narrower_on_more(case: ServingCase, wide: SearchRemedy) -> SearchRemedy | N
 
 
 def _lower_rates(found: ServiceSearch, case: ServingCase) -> Iterator[tuple[str, ...]]:
-    """The setting of the highest rate that a plan answers within the limits."""
+    """The setting of the highest rate that a plan serves within the limits."""
     inputs = inputs_of(case)
     within = max((with_room(inputs, plan.costs) for plan in found.best), default=0.0)
     if case.scenario.workload.rate is not None and within > 0:

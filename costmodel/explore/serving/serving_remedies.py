@@ -1,4 +1,4 @@
-"""Remedies for a serving plan that is invalid, does not fit or breaks a limit: each was tried before it is offered."""
+"""Remedies for a serving plan that is invalid, does not fit or breaks a limit; each was evaluated."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MOST_SHOWN, _LENGTHS = (
 
 
 def memory_remedies(trials: RemedyTrials) -> list[Remedy]:
-    """Remedies by kind with which all limits are met: of plan and load, more accelerators, or other ones."""
+    """Remedies with which all limits are met: of plan and load, more accelerators, or other ones."""
     found = trials.kinds(_kinds(trials, works), _MOST_SHOWN, works)
     if not any(_of_own_machine(each) and trials.is_safe(each.chance) for each in found):
         known = {remedy.alternatives for remedy in found}
@@ -54,7 +54,7 @@ def memory_remedies(trials: RemedyTrials) -> list[Remedy]:
 
 
 def fitting(trials: RemedyTrials) -> list[Remedy]:
-    """Settings with which the plan fits and answers its load, or else a fair part of it."""
+    """Remedies with which the plan fits and serves its load, or else a fair part of it."""
     for enough in (lambda trial: trial.stands, lambda trial: trial.answer is not None and _within_reach(trial.answer)):
         found = _or_larger(trials, trials.kinds(_kinds(trials, enough), _MOST_SHOWN, enough), enough)
         if found:
@@ -63,7 +63,7 @@ def fitting(trials: RemedyTrials) -> list[Remedy]:
 
 
 def _or_larger(trials: RemedyTrials, found: list[Remedy], enough: Enough) -> list[Remedy]:
-    """The remedies; where none uses the scenario's own accelerators, also ones with more memory."""
+    """The remedies; if none keeps the scenario's accelerators, also ones with more memory."""
     if not any(map(_of_own_machine, found)):
         larger = 1, _settings_that_work(trials, larger_memory(trials.answer.inputs.case), enough)
         found = safest([*found, *trials.kinds([larger], 1, enough)], trials.preferred)
@@ -71,12 +71,12 @@ def _or_larger(trials: RemedyTrials, found: list[Remedy], enough: Enough) -> lis
 
 
 def _of_own_machine(remedy: Remedy) -> bool:
-    """Whether settings give another plan or more accelerators of the same kind."""
+    """Whether a remedy keeps the kind of accelerator."""
     return any(path_of(each).startswith(("plan", "cluster.nodes")) for each in remedy.settings)
 
 
 def _kinds(trials: RemedyTrials, enough: Enough) -> Iterator[Kind]:
-    """Changes that free memory, the nearest first; degrees only where the user stated the plan."""
+    """Kinds of changes that free memory, smallest change first; degrees only if the user stated the plan."""
     answer = trials.answer
     of_plan = answer.plan.prefill is None and not has_assumed_plan(answer.inputs.case)
     for key in ("tp", "pp") if of_plan else ():
@@ -92,7 +92,7 @@ def _kinds(trials: RemedyTrials, enough: Enough) -> Iterator[Kind]:
 
 
 def _settings_that_work(trials: RemedyTrials, settings: Iterator[Settings], enough: Enough) -> Iterator[Settings]:
-    """Remedies that are enough; and the first that fits, if none has the preferred chance."""
+    """The settings that are enough; and the first that fits, if none has the preferred chance."""
     fits, safe = [], False
     for each in settings:
         trial = trials.tried(each)
@@ -114,7 +114,7 @@ def _within_reach(answer: ServingAnswer) -> bool:
 
 
 def _with_degree(answer: ServingAnswer, key: str, value: int) -> Settings:
-    """Another degree, with experts on all ranks again, and the replicas that have room."""
+    """Settings for another degree, with experts on all ranks and as many replicas as fit."""
     plan, degree = answer.plan, (f"plan.{key}={value}",)
     tp, pp = (float(value) if key == name else float(getattr(plan, name)) for name in ("tp", "pp"))
     stage = tp * float(plan.dp_attention)
@@ -125,7 +125,7 @@ def _with_degree(answer: ServingAnswer, key: str, value: int) -> Settings:
 
 
 def _more_ranks(answer: ServingAnswer) -> Iterator[Settings]:
-    """Twice and four times the ranks, on as many more GPUs of the same kind: inside a node by tp, else by stages."""
+    """Settings for two and four times the ranks: by tp inside a node, else by stages."""
     case, plan = answer.inputs.case, answer.plan
     sizes, now = sizes_of_cluster(case), float(answer.inputs.ranks)
     for factor in (2, 4):
@@ -137,7 +137,7 @@ def _more_ranks(answer: ServingAnswer) -> Iterator[Settings]:
 
 
 def _shorter(answer: ServingAnswer) -> Iterator[Settings]:
-    """Prompt lengths, rounded to two digits, whose KV cache has room beside all else, longest first."""
+    """Shorter prompts, rounded to two digits, whose KV cache fits, longest first."""
     memory, longest = answer.evaluation.memory, answer.inputs.load.longest
     pool, request = (float(np.asarray(each).flat[0]) for each in (memory.pool, memory.one_request))
     share = pool / request
@@ -180,11 +180,10 @@ _MOST = 3  # kinds of settings, and values of a key
 
 
 def with_remedies(answer: ServingAnswer) -> ServingAnswer:
-    """Adds settings that fix a refused plan or one that breaks a limit: up to three alternatives of each kind, nearest
-    first, that meet all limits with the preferred chance, or else the surest.
+    """Adds settings that fix a plan which is refused or breaks a limit, up to three of each kind.
 
-    Ahead of remedies without that chance stand those with which it fits. Where nothing helps, it has the plan that is
-    nearest to the limits with one request at a time.
+    They meet all limits with the preferred chance, or else are the surest; settings with which it fits come first. If
+    nothing helps, the answer has the plan nearest to the limits for single requests.
     """
     trials = RemedyTrials(answer)
     if answer.refused:
@@ -289,7 +288,7 @@ def faster_links(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
 
 
 def together(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
-    """Replicas that do both prefill and decode, in the layout of either instance: no KV cache moves."""
+    """Replicas that do both prefill and decode in the layout of either instance, so that no KV cache moves."""
     room, names, found = float(answer.inputs.ranks), ("tp", "ep", "dp_attention", "dcp"), []
     for half in filter(None, (answer.plan.decode, answer.plan.prefill)):
         degrees = [f"{name}: {getattr(half, name):.0f}" for name in names if getattr(half, name) > 1 or name == "tp"]
@@ -306,7 +305,7 @@ _SMALLEST, _MOST_COUNTS = 256.0, 32  # token budget; numbers of replicas that ar
 
 
 def limit_levers(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
-    """Settings by kind that ease the limits which a plan breaks, nearest first."""
+    """Settings by kind that help to meet the limits which a plan breaks."""
     broken = [limit for limit in stated_limits(answer.inputs.case.scenario.limits) if _breaks_limit(answer, limit)]
     if any(limit.kind == "at_most" and limit.column in GAPS for limit in broken):
         yield _smaller_budgets(answer)

@@ -1,4 +1,4 @@
-"""What a search of a serving scenario finds: the best plans, their bands, how far others miss the limits."""
+"""The result of a serving search: the best plans with bands, and how far other plans miss the limits."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ from costmodel.ground.record import record
 
 @record
 class RankedPlan:
-    """A plan with its results, what it breaks, and what binds its rate.
+    """A serving plan with its results, reason codes, and what limits its rate.
 
-    prefill: its instances for prompts, where these are apart; sizes are of decode. load: requests a second, or requests
-    or users at a time of the whole fleet, where it is not that of the scenario
+    prefill: its prefill instances, if they are separate; sizes are then of decode. load: requests per second, or
+    requests or
+    users of the whole fleet, if it is not the scenario's load
     """
 
     sizes: dict[str, float]
@@ -52,7 +53,7 @@ class RankedPlan:
         return ()
 
     def without_money(self) -> RankedPlan:
-        """A copy without rents where the plan breaks a limit, since these compare with no working plan."""
+        """A copy without rents if the plan breaks a limit, since those do not compare with a working plan."""
         if not self.broken:
             return self
         return replace(self, costs=without_money(self.costs))
@@ -80,7 +81,7 @@ class ServiceTally(Tally[RankedPlan]):
 
 @record
 class SearchRemedy:
-    """Settings under which a search finds a plan that keeps every limit, and that plan."""
+    """Settings with which a search finds a plan that meets every limit, and that plan."""
 
     settings: tuple[str, ...]
     best: RankedPlan
@@ -93,26 +94,26 @@ _KINDS = {"matmul": "matmul", "attention": "attention", "memory_bound": "memory-
 
 
 class Offers:
-    """What a search offers where no plan of it keeps every limit: nothing by default, see `SearchOffers`."""
+    """What a search offers if none of its plans meets every limit: nothing by default, see `SearchOffers`."""
 
     @property
     def remedies(self) -> tuple[SearchRemedy, ...]:
-        """Settings under which one does, at the values of the nearest plan."""
+        """Settings with which a plan meets every limit, at the values of the nearest plan."""
         return ()
 
     @property
     def alone(self) -> RankedPlan | None:
-        """The plan nearest to limits that no plan keeps, even of requests one at a time."""
+        """The nearest plan if no plan meets the limits even for single requests."""
         return None
 
     @property
     def smaller(self) -> RankedPlan | None:
-        """Another plan than the first that answers the rate with fewer accelerators, on more than these."""
+        """A plan on a larger cluster that serves the rate with fewer accelerators than the first plan."""
         return None
 
     @property
     def both_clusters(self) -> tuple[RankedPlan, RankedPlan] | None:
-        """The plans on the smallest cluster by expected figures, and on a larger one with the preferred chance."""
+        """The plan on the smallest cluster by expected figures, and the one with the preferred chance."""
         return None
 
 
@@ -136,11 +137,11 @@ class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
 
     @property
     def ranked_by(self) -> str:
-        """The objective; for rent at a stated rate, the rent of the GPUs that the rate needs."""
+        """The objective; for rent at a stated rate, the rent of the accelerators that the rate needs."""
         return compared(self.inputs)
 
     def errors(self, plan: RankedPlan) -> PlanErrors:
-        """Errors of the terms of a token whose kernels were measured, and what runs of an engine differ by."""
+        """The uncertainty of a plan's result: measured kernels by term, and how runs of an engine differ."""
         inputs, layout = self.inputs_of(plan.variant), columns_of([plan])[-1]
         whole, kinds = plan.costs["tpot"], dict[str, float]()
         with untraced(), np.errstate(all="ignore"):
@@ -160,7 +161,7 @@ class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
 
 
 def _pool_error(inputs: ServingInputs, layout: PlanColumns, name: str) -> PoolError | None:
-    """The relative change of the ranked result if the KV-cache pool is one spread smaller; None if negligible."""
+    """The change of the ranked result if the KV cache is one spread smaller; None if negligible."""
     spread, memory = number(spreads(inputs).pool), inputs.engine.memory
     pool = number(evaluated(inputs, layout).results.column("cache_pool"))
     less = memory.model_copy(update={"driver": memory.driver + pool * spread})
@@ -175,7 +176,7 @@ def _pool_error(inputs: ServingInputs, layout: PlanColumns, name: str) -> PoolEr
 
 
 def columns_of(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:
-    """The sizes of plans as columns; for disaggregated plans, one set each for prefill and decode."""
+    """The sizes of plans as columns; for disaggregated plans, one set for prefill and one for decode."""
     prefill = [plan.prefill for plan in plans if plan.prefill is not None]
     halves = [*([prefill] if prefill else []), [plan.sizes for plan in plans]]
     return tuple(
@@ -185,32 +186,32 @@ def columns_of(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:
 
 
 def inputs_of_service(case: LoadedScenario) -> ServingInputs:
-    """The numbers of a scenario that serves."""
+    """The serving inputs of a scenario."""
     return inputs_of(serving(case))
 
 
 def listed_by_search(inputs: ServingInputs, path: str) -> str:
-    """The key of the search that lists values of a key of the scenario; empty where none does."""
+    """The key of the scenario's search that lists values of a key; empty if there is none."""
     key = path.removeprefix("plan.").replace("stack.budget", "budget")
     return key if key != path and getattr(inputs.case.scenario.search, key, None) is not None else ""
 
 
 def compared(inputs: ServingInputs) -> str:
-    """The result that plans are compared by: the objective, or at a stated rate the rent of the needed GPUs."""
+    """The result that ranks plans: the objective, or at a stated rate the rent of the needed accelerators."""
     scenario = inputs.case.scenario
     rented = scenario.objective == "rent_per_month" and scenario.workload.rate is not None
     return "rent_needed" if rented else scenario.objective
 
 
 def lacks_figure(inputs: ServingInputs, name: str) -> bool:
-    """Whether a result needs a price or a power that is not known."""
+    """Whether a result needs a price or a power that is unknown."""
     if SERVING_RESULTS[name].unit == "USD":
         return not price_of(inputs.case).known
     return name == "energy_per_token" and math.isnan(float(inputs.power.drawn))
 
 
 def fail_without_figures(variants: Variants[ServingInputs], names: Iterable[str]) -> None:
-    """A fault where plans are compared by a cost or an energy, and no price or power is known of some nodes."""
+    """Raises a fault if plans are ranked by cost or energy and some nodes have no known price or power."""
     for name in names:
         if SERVING_RESULTS[name].unit != "USD" and name != "energy_per_token":
             continue
@@ -232,10 +233,11 @@ Result = Callable[[str], Values]
 
 
 def limit_distance(inputs: ServingInputs, result: Result, unstable: NDArray[np.bool_]) -> tuple[Values, Values]:
-    """Whether each plan misses a limit other than the chance, and by how much it misses its limits; 0 if it meets all.
+    """For each plan, whether it misses a limit other than the chance, and by how much it misses limits; else 0.
 
-    Chances that are too small differ by whole tenths of the limit on them: plans about as sure compare by the
-    objective. A plan that cannot answer the rate is as far as it falls short of it, since its times grow without end.
+    Chances that are too small are rounded to tenths of the limit, so that about equally sure plans rank by the
+    objective.
+    A plan that cannot serve the rate misses by its missing rate, since its times grow without end.
     """
     rows, stated = len(unstable), list(stated_limits(inputs.case.scenario.limits))
     rate, of_rate = inputs.case.scenario.workload.rate, service_limits(inputs)
@@ -273,7 +275,7 @@ def limit_misses(limits: Iterable[Limit], result: Result, rows: int) -> Values:
 
 
 def shown_digits(values: Values) -> Values:
-    """Values to three digits, as they are shown: plans that look alike are ordered by their times."""
+    """Values to three digits, as shown, so that plans that look alike are ordered by their times."""
     known = np.isfinite(values) & (values != 0)
     unit = 10.0 ** (np.floor(np.log10(np.abs(np.where(known, values, 1.0)))) - 2)
     return np.where(known, np.round(values / unit) * unit, values)
@@ -283,7 +285,7 @@ def shown_digits(values: Values) -> Values:
 
 
 def with_bands(variants: Variants[ServingInputs], plans: Sequence[RankedPlan]) -> list[RankedPlan]:
-    """Adds both ends of every band to plans, each under the load of its scenario."""
+    """Adds bands to plans, each under the load of its scenario."""
     found = list(plans)
     for variant in dict.fromkeys(plan.variant for plan in plans):
         places = [place for place, plan in enumerate(plans) if plan.variant == variant]
@@ -294,7 +296,7 @@ def with_bands(variants: Variants[ServingInputs], plans: Sequence[RankedPlan]) -
 
 
 def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[RankedPlan]:
-    """Plans of one scenario with bands; disaggregated plans are evaluated by their number of prefill instances."""
+    """Plans of one scenario with bands; disaggregated plans are evaluated by number of prefill instances."""
     found = list(plans)
     beyond = [tuple(map(number, spreads_beyond(inputs, columns_of([plan]), plan.costs.__getitem__))) for plan in plans]
     crossing = [any(crosses_domains(inputs, half).any() for half in columns_of([plan])) for plan in plans]

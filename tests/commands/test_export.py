@@ -136,11 +136,14 @@ def test_the_command_to_type_next_works(asked: str, run: Run, tmp_path: Path) ->
     assert back.code == 0, back.err
 
 
-def test_grouped_products_of_experts_are_an_option_of_megatron(run: Run) -> None:
-    """Where the host issues one expert after another, as the stack does by itself, they are not."""
+def test_a_script_of_experts_has_the_options_that_the_prediction_assumes(run: Run) -> None:
+    """Grouped products, fused ordering of tokens, and DeepEP with its type where tokens are sent once."""
     moe = ("export", "--model", "qwen-3-30b-a3b", "--gpus", "16", "--stack", "megatron-core", "--set", "plan={ep: 16}")
-    assert "--moe-grouped-gemm" not in run(*moe).out
-    assert "--moe-grouped-gemm" in run(*moe, "--set", "stack.experts.looped=false").out
+    usual, flex = ("--moe-grouped-gemm", "--moe-permute-fusion"), "--moe-flex-dispatcher-backend deepep"
+    once, often = run(*moe).out, run(*moe, "--set", "assume.experts.deduplicated=false").out
+    assert all(option in once for option in (*usual, flex, "--moe-router-dtype fp32"))
+    assert all(option in often for option in (*usual, "--moe-token-dispatcher-type alltoall"))
+    assert flex not in often
 
 
 def test_launch_of_experts_is_named_where_it_is_a_large_term(run: Run) -> None:

@@ -197,7 +197,10 @@ OF_SOFTWARE = known(
     part("moe-token-dispatcher-type", "assume.experts.deduplicated",
         one_of("allgather", "alltoall", "flex"), "allgather" ),
     part("moe-expert-capacity-factor", "assume.experts.capacity", "figure"),
+    part("moe-flex-dispatcher-backend", "", one_of("deepep", "hybridep"), "deepep"),
     part("moe-grouped-gemm", "", "flag"),
+    part("moe-permute-fusion", "", "flag"),
+    part("moe-router-dtype", "", one_of("fp32", "fp64")),
     part("overlap-grad-reduce", "stack assume.overlap.dp", "flag"),
     part("overlap-param-gather", "stack assume.overlap.weights", "flag"),
     part("tp-comm-overlap", "stack assume.overlap.tp", "flag"),
@@ -408,12 +411,12 @@ kitchen-attention-backend linear-conv-kernel-dim linear-key-head-dim linear-num-
 linear-value-head-dim megatron-fsdp-enable-fine-grained-param-gather mhc-init-gating-factor mhc-num-residual-streams
 mhc-recompute-layer-num mhc-sinkhorn-iterations min-offloaded-tensor-size mla-down-proj-fusion mlp-chunks-for-prefill
 moe-apply-probs-on-input moe-aux-loss-coeff moe-deepep-num-sms moe-enable-deepep moe-enable-routing-replay
-moe-flex-dispatcher-backend moe-flex-dispatcher-num-sms moe-hybridep-num-blocks-permute
+moe-flex-dispatcher-num-sms moe-hybridep-num-blocks-permute
 moe-hybridep-num-blocks-unpermute moe-hybridep-num-sms moe-hybridep-num-sms-preprocessing
 moe-hybridep-pad-uneven-dispatch-inputs moe-input-jitter-eps moe-mlp-glu-interleave-size moe-ncclep-zero-copy
 moe-pad-expert-input-to-capacity moe-pad-experts-for-cuda-graph-inference moe-paged-stash-buffer-size-factor-cpu
-moe-paged-stash-buffer-size-factor-cuda moe-paged-stash-page-size moe-per-layer-logging moe-permute-fusion
-moe-permute-fusion-into-hybridep moe-router-bias-update-rate moe-router-dtype moe-router-force-biased
+moe-paged-stash-buffer-size-factor-cuda moe-paged-stash-page-size moe-per-layer-logging
+moe-permute-fusion-into-hybridep moe-router-bias-update-rate moe-router-force-biased
 moe-router-force-load-balancing moe-router-fusion moe-router-load-balancing-type moe-router-padding-for-fp8
 moe-router-padding-for-quantization moe-router-pre-softmax moe-router-quantile-balancing-ema moe-router-score-function
 moe-router-topk-scaling-factor moe-shared-expert-glu-interleave-size moe-single-grouped-bias moe-single-grouped-weight

@@ -303,6 +303,9 @@ def _expert_assumptions(flags: MegatronFlags) -> dict[str, OriginValue]:
         sentence = "tokens are gathered on all ranks of ep (allgather), here sent to their experts alone"
         flags.lose("not expressible", sentence, "moe-token-dispatcher-type")
     found = {"deduplicated": dispatcher._replace(value=dispatcher.value == "flex")}
+    if not flags.on("moe-grouped-gemm"):
+        sentence = "the products of experts run one after another without --moe-grouped-gemm, here at grouped rates"
+        flags.lose("approximated", sentence, "moe-grouped-gemm")
     capacity = flags["moe-expert-capacity-factor"]
     return found | ({"capacity": capacity} if capacity.value and capacity.value > 0 else {})
 
@@ -404,8 +407,9 @@ def _software(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     """Options for dropout, token dispatch and communication overlap."""
     found: dict[str, Any] = {"attention-dropout": "0.0", "hidden-dropout": "0.0"}
     if job.model.has_experts:
+        found |= {"moe-grouped-gemm": True, "moe-permute-fusion": True, "moe-router-dtype": "fp32"}
         found["moe-token-dispatcher-type"] = "flex" if job.deduplicated else "alltoall"
-        found |= {"moe-grouped-gemm": True} if job.grouped else {}
+        found |= {"moe-flex-dispatcher-backend": "deepep"} if job.deduplicated else {}
         if job.assume.experts.capacity is not None:
             found["moe-expert-capacity-factor"] = f"{job.assume.experts.capacity:g}"
     if job.stack != "megatron-core":

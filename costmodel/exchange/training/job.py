@@ -34,7 +34,7 @@ class Job:
     """A completed training plan to write, with the names of its model, software and optimizer.
 
     gradients: the type in the workload, else the stack's default; deduplicated: whether a token is sent only once to a
-    rank that has several of its experts; grouped: whether one product takes all experts of a rank.
+    rank that has several of its experts.
     """
 
     file: str
@@ -46,7 +46,6 @@ class Job:
     optimizer: str
     assume: Assumptions
     deduplicated: bool
-    grouped: bool
     nodes: int
     per_node: int
 

@@ -95,7 +95,6 @@ def training_job_of(answer: Answer) -> Job:
         optimizer=case.optimizer.name,
         assume=case.scenario.assume,
         deduplicated=experts is not None and experts.deduplicated,
-        grouped=experts is not None and not experts.kernels.looped,
         nodes=round(case.scenario.cluster.nodes),
         per_node=round(case.node.accelerators),
     )

@@ -621,3 +621,20 @@ def test_the_head_names_types_other_than_bf16(run: Any) -> None:
     assert "2 replicas · fp8 weights · fp8 cache · prompt 2,048" in found
     assert "fp8 weights" not in run("estimate", NAME).out
     assert "All limits are met, with a chance of " in run("estimate", NAME).out
+
+
+def test_a_short_estimate_has_the_speed_of_a_user(run: Any) -> None:
+    ran = run("estimate", "serve-llama-3.1-70b", brief=True)
+    speed = json.loads(run("estimate", "serve-llama-3.1-70b", "--json").out)["plans"][0]["tokens_per_s_per_user"]
+    assert f"per user       {speed:.2f} token/s" in ran.out
+    assert len(ran.out.splitlines()) <= 24
+
+
+def test_a_search_by_rate_names_the_plan_that_is_faster_for_a_user(run: Any) -> None:
+    """Its time per token is that of the search for the least one; there the line is left out."""
+    asked = ("search", "--model", "gpt-oss-20b", "--gpu", "h100", "--gpus", "8", "--rate", "4", "--prompt", "2000")
+    found = re.search(r"the fastest for a user takes (\S+ ms) per token: (--set \S+)", run(*asked).out)
+    assert found is not None
+    fast = run(*asked, *found[2].split(), "--json").out
+    assert found[1] == f"{json.loads(fast)['plans'][0]['tpot_s'] * 1e3:.2f} ms"
+    assert "ranked by req/s" not in run(*asked, *found[2].split()).out

@@ -767,3 +767,12 @@ def test_force_lets_write_overwrite(run: Any, tmp_path: Path) -> None:
     assert (run(*asked).code, file.read_text()) == (2, "of the user\n")
     assert run(*asked, "--force").code == 0
     assert run("estimate", str(file)).code == 0
+
+
+def test_a_short_estimate_of_experts_names_the_dispatcher_that_it_assumes(run: Any) -> None:
+    """It moves the step by several percent, and flags alone list no other assumption."""
+    asked = ("estimate", "--model", "qwen-3-30b-a3b", "--gpu", "h100", "--gpus", "16", "--set", "plan={ep: 16}")
+    words = "flex dispatcher, DeepEP"
+    assert words in run(*asked, brief=True).out
+    assert words not in run(*asked[:-1], "plan={ep: 1}", brief=True).out
+    assert words not in run(*asked, "--set", "assume.experts.deduplicated=true", brief=True).out

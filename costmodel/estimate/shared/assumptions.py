@@ -73,9 +73,9 @@ class AssumptionLog:
     def __init__(self) -> None:
         self.assumed: list[Assumption] = []
 
-    def note(self, path: str, value: str, origin: str) -> None:
-        """Adds an assumed value to the log, with its path and origin."""
-        self.assumed.append(Assumption(path, value, origin))
+    def note(self, path: str, value: str, origin: str, *, short: str = "") -> None:
+        """Adds an assumed value to the log, with its path and origin; short: what every short answer states of it."""
+        self.assumed.append(Assumption(path, value, origin, short))
 
     def choose(self, path: str, written: float | None, default: float, origin: str, unit: str = "1") -> float:
         """The stated value, or the default."""

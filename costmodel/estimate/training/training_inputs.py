@@ -194,7 +194,9 @@ def expert_inputs(case: ResolvedScenario, log: AssumptionLog) -> ExpertInputs | 
     if said.dispatch is None:
         log.note("assume.experts.dispatch", kernels.dispatch, named)
     if said.deduplicated is None:
-        log.note("assume.experts.deduplicated", str(kernels.deduplicated).lower(), named)
+        once = "a token goes once to each rank of its experts (flex dispatcher, DeepEP)" if kernels.deduplicated else ""
+        origin = f"{named}: flex dispatcher (DeepEP); false is all-to-all" if once else named
+        log.note("assume.experts.deduplicated", str(kernels.deduplicated).lower(), origin, short=once)
     load = said.capacity or choose(
         "assume.experts.imbalance", said.imbalance, 1.0, "routed evenly; P90 is of uneven routing"
     )

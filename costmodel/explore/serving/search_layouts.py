@@ -545,6 +545,8 @@ def _account_plans(
     part.kept += int(firm.sum())
     needed = evaluation.results.column("gpus_needed")[kept]
     part.fewest = min(part.fewest, float(np.min(needed, initial=np.inf)))
+    times = evaluation.results.column("tpot")[kept]
+    part.least_tpot = min(part.least_tpot, float(np.min(times, initial=np.inf)))
     shown = fits
     if ep_is_open(inputs):
         shown = fits & ~alike_without_ep(evaluation)

@@ -66,6 +66,7 @@ class ServiceCounts(PlanCounts[RankedPlan]):
     alike: int = 0  # of those that fit, left out for another with less ep and the same figures
     fewest: float = math.inf  # accelerators that the rate needs, of the plans that keep every limit
     fastest: float = 0.0  # tokens a second of one user that no plan exceeds
+    least_tpot: float = math.inf  # of the plans that keep every limit
 
 
 @dataclass

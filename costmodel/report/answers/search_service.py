@@ -123,6 +123,7 @@ _USUAL = {  # objectives of loads that wait for answers
     "makespan": "the time to finish the batch",
     "latency": "the time of a whole answer under that load",
 }
+_FASTER = 0.98  # of a time per token, under which another plan is named as faster
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
@@ -513,14 +514,23 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
             yield styled(f"  {own[0]}: {'' if own[0] == _MOST_HEADS[0] else 'at '}{most}", DIM)
 
     def _ranked_by(self) -> list[Text]:
-        """A line on the objective, for an offline batch or a fixed number of requests in flight."""
+        """A line on the objective; of plans ranked by their rate, on a plan that is faster for each user."""
         usual = usual_objective(self._workload)
         if usual not in _USUAL:
-            return []
+            return self._faster_for_a_user() if self.objective == usual else []
         if self.objective == usual:
             return [styled(f"  ranked by {usual}, {_USUAL[usual]}", DIM)]
         more = f"--set objective={usual} ranks by {_USUAL[usual]}"
         return [styled(f"  ranked by {self.figure(self.objective)[0].head}; {more}", DIM)]
+
+    def _faster_for_a_user(self) -> list[Text]:
+        """A line on the least time per token of all plans, where the plan with the highest rate is slower."""
+        least = min((part.least_tpot for part in self.found.service_parts), default=math.inf)
+        own = self.found.best[0].costs["tpot"] if self.found.best else 0.0
+        if self._workload.single_token or not least < _FASTER * own:
+            return []
+        words = f"the fastest for a user takes {result('tpot', least)} per token: --set objective=tpot"
+        return [styled(f"  ranked by req/s; {words}", DIM)]
 
     def _limits(self) -> list[Limit]:
         """The limits that do not vary."""

@@ -492,15 +492,17 @@ def _size_flag(
 def assumed_lines(assumed: Sequence[Assumption], *, shown: bool = True) -> list[Line]:
     """Lines with the values that the user did not state, and their origins.
 
-    shown: whether a short answer has this line
+    shown: whether a short answer has this line; without it, it has those with words for a short answer
     """
     if not assumed:
         return []
+    brief = [item.short for item in assumed if item.short]
+    brief += [f"{item.path} {item.value}" for item in assumed if shown and not item.short]
     rows = [("" if index else "assumed", item.path, item.value, item.origin) for index, item in enumerate(assumed)]
     whole = CellTable(("", "path", "value", "from"), rows, "llll", headed=False, style=DIM)
-    line = cut_list("  assumed  ", [f"{item.path} {item.value}" for item in assumed], " · ")
+    line = [styled(cut_list("  assumed  ", brief, " · "), DIM)] if brief else []
     words = number_of(len(assumed), "assumption")
-    return [Text(), *short_or_full([styled(line, DIM)] if shown else [], [whole], words)]
+    return [Text(), *short_or_full(line, [whole], words)]
 
 
 def assumed_lines_of_all(answers: Iterable[Sequence[Assumption]]) -> list[Line]:

@@ -166,7 +166,8 @@ def _remedy_chance_words(answer: ServingAnswer, chance: float | None) -> str:
 
 
 Row = tuple[str, str, str, str, str]
-_MAIN, _BANDED = ("requests", "in time", "memory", "whole batch"), ("first token", "per token")
+_MAIN = ("requests", "in time", "throughput", "memory", "whole batch")
+_BANDED = ("first token", "per token")
 _NONE = ("", "", "")
 _PER_USER = ("per user", "tokens_per_s_per_user")
 _NO_GAPS = ("per token", "none: an answer is one token", "", "", "")
@@ -196,10 +197,12 @@ def _result_rows(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[
         *_two_results(answer, ("requests", "requests_per_s"), most, mark=_chance_row(answer)),
         *_in_time_rows(answer),
         *_two_results(answer, ("load", "saturation_share", _load_words(costs)), beside),
+        *_two_results(answer, ("throughput", "output_tokens_per_s"), _NONE if single else _PER_USER),
         *_two_results(
-            answer, _NONE if answer.groups else ("in flight", "concurrency", flying), _NONE if single else _PER_USER
+            answer,
+            _NONE if answer.groups else ("in flight", "concurrency", flying),
+            ("per GPU", "tokens_per_s_per_gpu"),
         ),
-        *_two_results(answer, ("throughput", "output_tokens_per_s"), ("per GPU", "tokens_per_s_per_gpu")),
     ]
     if not answer.groups:
         rows.append(("memory", held, "cache pool", _pool_words(costs), limit_verdicts(answer, "memory_peak")))

@@ -51,6 +51,16 @@ PricesOption = Annotated[
 OnlyOption = Annotated[
     bool, typer.Option("--only-prices", help="With --prices: no other offer than its rows", rich_help_panel=_MACHINE)
 ]
+YearsOption = Annotated[
+    float | None,
+    optional(
+        "--years",
+        min=0.1,
+        metavar="YEARS",
+        help="For how long bought machines are used, in place of the years of their price",
+        rich_help_panel=_MACHINE,
+    ),
+]
 ApiOption = Annotated[
     str,
     optional(
@@ -133,6 +143,7 @@ def buy(
     power: PowerOption = "",
     prices: PricesOption = "",
     only_prices: OnlyOption = False,
+    years: YearsOption = None,
     api: ApiOption = "",
     top: Annotated[
         int | None,
@@ -181,7 +192,7 @@ def buy(
     if power and not sized:
         _check_job_is_named(question)
     case = _training_case(question, dense_model(1e9)) if sized else question.varied(_VARIED)
-    offers = offers_for(_names_in(gpu), _names_in(node), prices, case, only=only_prices, api=_token_prices(api))
+    offers = offers_for(_names_in(gpu), _names_in(node), prices, case, only=only_prices, api=_token_prices(api), years=years)
     named = (*(others or ()), *(jobs or ()))
     further = [preferring(load_any(name), SAFE) for name in named]
     if further and (rates or plot):
@@ -190,7 +201,7 @@ def buy(
     room = float(gpus or MOST)
     found, *more = _answers_for_jobs(None if sized else case, further, offers, (room, _parsed_watts(power)), question)
     again = _same_command(question, case, named, gpu=gpu, node=node, gpus=gpus, day=day, cold_start=cold_start,
-                          power=power, prices=prices, api=api, only_prices=only_prices)  # fmt: skip
+                          power=power, prices=prices, api=api, only_prices=only_prices, years=years)  # fmt: skip
     if more:
         whole = machines_for_several_jobs([found, *more], room, _parsed_watts(power))
         made, plain = lambda: of_fleet.fleet_document(whole, top, again), lambda: of_fleet.fleet_json(whole)
@@ -319,7 +330,7 @@ def _parsed_quantity(text: str, unit: str, example: str) -> float:
 
 
 def _same_command(
-    question: Question, case: LoadedScenario, jobs: Sequence[str], **given: str | int | bool | None
+    question: Question, case: LoadedScenario, jobs: Sequence[str], **given: str | float | None
 ) -> str:
     """The command line that asks the same question again.
 
@@ -334,7 +345,13 @@ def _same_command(
     options = [word for name in jobs for word in ("--with", name)]
     for name, value in given.items():
         flag = f"--{name.replace('_', '-')}"
-        options += [flag] if value is True else [flag, str(value)] if value else []
+        options += (
+            [flag]
+            if value is True
+            else [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+            if value
+            else []
+        )
     return command(replace(case, asked=replace(case.asked, words=words)), "buy", *options)
 
 

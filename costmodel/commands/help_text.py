@@ -350,7 +350,7 @@ _FOLLOWS = {
         ("enable_chunked_prefill", "chunked_prefill"), "engines do that by default; --set stack.budget=… is their chunk"
     ),
     **dict.fromkeys(("limit", "limits"), "--set limits.mfu.at_least=0.45, or limits: in the scenario"),
-    "years": "the years of a purchase are a column of --prices, as its capital is: costmodel explain D018",
+    "years": "buy takes the years for which bought machines are used",
     "command": "name a command first, such as costmodel estimate --model llama-3.1-8b --gpu h100 --gpus 64",
 }
 # And of settings, which they make without a value.

@@ -55,7 +55,7 @@ class Memory(Sourced):
     """The accelerator's own memory."""
 
     capacity: Capacity = Field(description="As sold")
-    usable: Capacity = Field(description="What the driver reports as total")
+    usable: Capacity = Field(description="As nvidia-smi reports its total; not known: 98 % of the capacity")
     bandwidth: Rate = Field(description="Datasheet bandwidth, read and write together")
     kind: str | None = optional("Memory technology")
 

@@ -104,6 +104,13 @@ def is_limited_by_host_link(case: LoadedScenario) -> bool:
     return bool(interface_rate(case, 1.0) < carried)
 
 
+def outruns_host_link(case: LoadedScenario) -> bool:
+    """Whether the one interface of an accelerator, taken at its own rate, is faster than its link to the host."""
+    if case.host is None or case.node.scale_out.on_chip or is_limited_by_host_link(case):
+        return False
+    return case.scenario.cluster.nodes > 1 and bool(interface_rate(case, 1.0) > case.host.bandwidth)
+
+
 def site_batch(case: ResolvedScenario) -> float:
     """Sequences of a step at one site; an error if the sites do not divide the sequences or the nodes."""
     plan, batch = case.scenario.plan, case.scenario.workload.global_batch

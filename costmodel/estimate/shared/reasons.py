@@ -489,4 +489,10 @@ REMARKS = {
         "which share that is. None is counted; P90 allows for three times as many prompts as are kept. State "
         "workload.filtered, and workload.wave if more are drawn at a time.",
     ),
+    "N058": Reason(
+        "network faster than the host link",
+        "The network interface of an accelerator is faster than the link of the accelerator to its host, such as 800 "
+        "Gb/s behind 63 GB/s of PCIe 5 x16, and is taken at its own rate. If its traffic goes over that link, it is "
+        "slower; state cluster.node.host for a newer link.",
+    ),
 }

@@ -27,7 +27,7 @@ from costmodel.equations.parallelism.counts import (
 from costmodel.equations.run.economics import tokens_per_step
 from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.machine.price import is_implausible_price, parameter_servers_of
-from costmodel.estimate.machine.process_groups import is_limited_by_host_link
+from costmodel.estimate.machine.process_groups import is_limited_by_host_link, outruns_host_link
 from costmodel.estimate.model.feed_forward_kinds import dense_inner_widths
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.critical_batch import critical_batch
@@ -729,6 +729,7 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     """The remarks on a valid plan."""
     yield "N001", leaves_rest(inputs.domain, block.tp)
     yield "N014", all_if(block, is_limited_by_host_link(inputs.case))
+    yield "N058", all_if(block, outruns_host_link(inputs.case))
     yield "N025", all_if(block, is_host_memory_assumed(inputs, block))
     yield "N005", all_if(block, _is_never_fitted(inputs.case.efficiency))
     counts = [kind.attention.kv_heads for kind in inputs.model.layers if kind.attention is not None]

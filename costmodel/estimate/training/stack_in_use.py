@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import AttentionFit
 from costmodel.documents.schemas.model import Layers, Model
@@ -143,8 +144,11 @@ def note_assumed_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linea
         other = "none" if compiled != "none" else "blocks"
         log.note("stack.compile", compiled, f"stacks/{case.stack.name}; or --set stack.compile={other}")
     share = show(number(linear.fit.compute_share), "1")
-    log.note("attention and matmul", f"{attention_in_use(case)}; matmul at {share} of peak when alone", origin)
-    fit = case.efficiency.sustained
+    fit, own, fitted_on = case.efficiency.sustained, case.accelerator.name, case.efficiency.of
+    known = fitted_on in (own, UNMEASURED) or (fit is not None and own in fit.parts)
+    borrowed = "" if known else f"kernels as fitted for {fitted_on}, none measured on {own}"
+    words = f"{attention_in_use(case)}; matmul at {share} of peak when alone"
+    log.note("attention and matmul", words, origin, short=borrowed)
     if fit is None or case.scenario.assume.sustained is not None:
         return
     slowdown = number(slowdown_of(case))

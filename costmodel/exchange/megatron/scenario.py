@@ -298,6 +298,7 @@ def stack(flags: MegatronFlags) -> tuple[OriginValue, dict[str, Any]]:
 
 
 def _expert_assumptions(flags: MegatronFlags) -> dict[str, OriginValue]:
+    """How often a token is sent, and the capacity of experts; a loss for what has no key."""
     dispatcher = flags["moe-token-dispatcher-type"]
     if dispatcher.value == "allgather":
         sentence = "tokens are gathered on all ranks of ep (allgather), here sent to their experts alone"

@@ -151,6 +151,7 @@ def offers_for(
     *,
     only: bool = False,
     api: Sequence[float] = (),
+    years: float | None = None,
 ) -> Offers:
     """The named machines at each of their prices; without names, every accelerator that has a price.
 
@@ -161,6 +162,7 @@ def offers_for(
     prices: a CSV file whose rows replace shipped offers of the same node and terms, or of the same API
     only: no offers but those of that file; a named machine without a row keeps its list price
     api: USD per million tokens of prompts and of answers; one number is both
+    years: for which bought machines are used, in place of the years of each purchase
     case: selects APIs of its model, and states power costs of a purchase
 
     Raises:
@@ -171,8 +173,9 @@ def offers_for(
     if is_priced and prices:
         sentence = "one price for all machines is stated, and a table of prices too"
         raise fail("C004", sentence, None, "leave --price or --prices out")
-    own, own_hosted = _PriceTable(prices, shelf, case).read(file_text(prices, largest=_LARGEST)) if prices else ([], [])
-    shipped, other_hosted = _PriceTable(SHIPPED, shelf, case).read(_shipped_text())
+    own_text = file_text(prices, largest=_LARGEST) if prices else ""
+    own, own_hosted = _PriceTable(prices, shelf, case, years).read(own_text) if prices else ([], [])
+    shipped, other_hosted = _PriceTable(SHIPPED, shelf, case, years).read(_shipped_text())
     if only and prices:
         shipped, other_hosted = [], []
     own = [replace(offer, own=True) for offer in own]
@@ -276,8 +279,8 @@ def _accelerator_name(node: Node) -> str:
 class _PriceTable:
     """A reader of a price table, row by row, that collects all faults."""
 
-    def __init__(self, file: str, shelf: CachedReader, case: LoadedScenario | None) -> None:
-        self.file, self.shelf, self.case = file, shelf, case
+    def __init__(self, file: str, shelf: CachedReader, case: LoadedScenario | None, years: float | None = None) -> None:
+        self.file, self.shelf, self.case, self.years = file, shelf, case, years
 
     def read(self, text: str) -> tuple[list[Machine], list[HostedOffer]]:
         """The machines and the APIs of the table."""
@@ -351,7 +354,8 @@ class _PriceTable:
         """The terms of a purchase; electricity from the row, else the scenario, else the usual values."""
         tariff, pue = site_terms(self.case)
         energy = f"{row.text('usd_per_kwh')} USD/kWh" if row.text("usd_per_kwh") else f"{tariff * 3.6e6:.6g} USD/kWh"
-        known = f"life: {(row.number('years') or 0) * 365:g} days, utilisation: {row.text('utilisation')}"
+        years = self.years or row.number("years") or 0
+        known = f"life: {years * 365:g} days, utilisation: {row.text('utilisation')}"
         resale = f"resale: {row.text('resale_usd') or 0} USD"
         power = f"tariff: {energy}, pue: {row.text('pue') or f'{pue:g}'}"
         return f"{{capital: {row.text('capital_usd')} USD, {resale}, {known}, {power}}}"

@@ -20,12 +20,13 @@ from costmodel.report.answers.buy_words import (
     money_cell,
     number_cell,
     sourced,
+    terms_words,
     times_as_much,
 )
 from costmodel.report.data_formats.answer_fields import finite
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, chance_verdict
-from costmodel.report.terminal.head import case_title, hourly_price, price_lines_of_all, subject_words
-from costmodel.report.terminal.layout import Line, schema_head, shell_line, styled
+from costmodel.report.terminal.head import case_title, hourly_price, price_lines_of_all, subject_words, written_off
+from costmodel.report.terminal.layout import CellTable, Line, schema_head, shell_line, short_or_full, styled
 from costmodel.report.workload_words import MONTHLY, words_of
 
 
@@ -98,6 +99,7 @@ def _machines_table(found: SeveralJobs, top: int | None) -> Table:
     return Table(columns, rows, sortable=True, most=top or TOP, brief=None if top else BRIEF, rest="machine")
 
 
+_DECIDED = 3  # cheaper offers in a short answer
 _NEVER_SHARED = "how much two engines slow each other down was never measured, so each has its own GPUs here"
 
 
@@ -164,7 +166,43 @@ def _alternatives(jobs: SeveralJobs, again: str) -> list[Line]:
         each = "; ".join(f"{machine_words(row)}: {rounded_dollars(rent)}" for row, rent in zip(own, rents, strict=True))
         total = f"{rounded_dollars(sum(rents))} a month, {times_as_much(float(share(sum(rents), best.rent.billed)))}"
         lines.append(styled(f"Each job on its own best machine: {total} ({each})."))
+    lines += [styled(line) for line in (*_least_chance(best), _offers_seen(jobs))] + _cheaper_offers(jobs, best)
     return [*lines, *([shell_line("Next:", f"{again} -o page.html")] if again else [])]
+
+
+def _least_chance(best: MachineForJobs) -> list[str]:
+    """A sentence on the job that is least sure to meet its limits."""
+    chances = [(job.plans.safe.chance, place) for place, job in enumerate(best.jobs, 1) if job.plans.safe is not None]
+    if not chances:
+        return []
+    least, place = min(chances)
+    return [f"How sure: job {place} is the least sure, with a chance of {chance_words(least)} to meet its limits."]
+
+
+def _offers_seen(jobs: SeveralJobs) -> str:
+    """How many offers and machines were looked at, and how many do not hold all jobs."""
+    refused = sum(not row.works for row in jobs.rows)
+    machines = number_of(len({row.machine.node for row in jobs.rows}), "machine")
+    words = f"{refused} cannot hold all jobs within their limits" if refused else "none refused"
+    return f"Looked at: {number_of(len(jobs.rows), 'offer')} of {machines}; {words}."
+
+
+def _cheaper_offers(jobs: SeveralJobs, best: MachineForJobs) -> list[Line]:
+    """Offers with a lower cost of a month than the answer, which have a term, a purchase or may be taken away."""
+    less = [(row.rent.billed - best.rent.billed, row) for row in jobs.rows if row.works and row is not best]
+    less = sorted((each for each in less if each[0] < 0), key=lambda each: each[0])
+    rows = [[f"−{rounded_dollars(-much)}", _offer_words(row)] for much, row in less]
+    table = [CellTable(("a month", "to decide"), each, "rl", indent="") for each in (rows[:_DECIDED], rows) if each]
+    return short_or_full(table[:1], table[1:], "more to decide")
+
+
+def _offer_words(row: MachineForJobs) -> str:
+    """A cheaper offer: the machine, and its terms."""
+    price, terms = row.jobs[0].price, terms_words(row.machine)
+    if price is not None and price.listed is not None and price.listed.bought is not None:
+        capital = rounded_dollars(sum(job.capital for job in row.jobs))
+        terms = f"bought for {capital}, {written_off(price.listed.bought)}"
+    return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}), {terms}"
 
 
 def _job_line(jobs: SeveralJobs, place: int, name: str) -> Line:

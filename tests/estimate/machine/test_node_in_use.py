@@ -15,7 +15,7 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.hardware import Fabric, Node
 from costmodel.equations.network.topology import domain_in_use, interfaces_in_use
-from costmodel.estimate.machine.process_groups import domain_of, interface_rate
+from costmodel.estimate.machine.process_groups import domain_of, interface_rate, outruns_host_link
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.estimate.training_answer.predict_training import predict
 from estimate.cases import ask, document, inputs, line, model, one
@@ -140,6 +140,9 @@ def test_one_interface_is_taken_at_its_own_rate() -> None:
     """What if the network were faster than the host link of today: one interface is what its document says."""
     faster = used("dgx-h100", 8, "cluster.fabric.bandwidth=400 GB/s")
     assert interface_rate(faster, 1.0) == 400e9
+    assert outruns_host_link(faster)
+    assert not outruns_host_link(used("dgx-h100", 8, "cluster.fabric.bandwidth=62 GB/s"))
+    assert not outruns_host_link(used("dgx-h100", 8, "cluster.fabric.bandwidth=800 Gb/s", "cluster.node.host=pcie6x16"))
 
 
 def test_what_is_set_of_a_node_beside_its_accelerators_is_of_those_in_use() -> None:

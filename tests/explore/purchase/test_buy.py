@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 import shlex
 from dataclasses import replace
 from datetime import date
@@ -1069,3 +1070,16 @@ def test_a_budget_below_the_peak_rate_is_refused_after_small_sizes(monkeypatch: 
     assert early.count < whole.count
     assert [limit.column for limit in early.missed] == ["run_cost"]
     assert few < len(looked_at) - few
+
+
+def test_several_jobs_state_how_sure_what_was_seen_and_what_to_decide(run: Any) -> None:
+    asked = ("buy", "serve-llama-3.1-70b", "--with", "quickstart", "--node", "neocloud-h100,dgx-b200")
+    out, whole = run(*asked).out, json.loads(run(*asked, "--json").out)
+    rows = {(row["node"], row["sold"]): row for row in whole["machines"]}
+    best = rows["neocloud-h100", "on demand"]
+    cheaper = {key: row["rent_whole_nodes_usd_per_month"] - best["rent_whole_nodes_usd_per_month"]
+               for key, row in rows.items() if row["works"]}  # fmt: skip
+    assert f"Looked at: {len(rows)} offers of 2 machines; none refused." in out
+    assert re.search(r"How sure: job [12] is the least sure, with a chance of \S+ % to meet its limits\.", out)
+    (spot,) = re.findall(r"−\$([\d.]+) k +\d+ h100-sxm \(neocloud-h100\), on spot, which may be taken away", out)
+    assert float(spot) * 1e3 == pytest.approx(-cheaper["neocloud-h100", "spot"], rel=1e-2)

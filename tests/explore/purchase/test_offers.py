@@ -286,3 +286,18 @@ def test_the_command_reads_a_table(run: Any, tmp_path: Path) -> None:
     plain = json.loads(ran.out)
     assert {row["sold"] for row in plain["machines"]} == {"on demand", "reserved", "spot", "purchase"}
     assert plain["hosted"][0]["price_usd_per_mprompt"] == 0.05
+
+
+def test_years_spread_the_capital_of_a_purchase_and_nothing_else(run: Any) -> None:
+    """The price of an hour is a / years + b: each halving of the years adds twice what the last one did."""
+    job = ("--model", "llama-3.1-8b", "--rate", "40", "--prompt", "2000", "--answer", "300", "--node", "dgx-b200")
+
+    def hourly(*more: str) -> float:
+        rows = json.loads(run("buy", *job, *more, "--json").out)["machines"]
+        return float(next(row["price_usd_per_gpu_h"] for row in rows if row["sold"] == "purchase"))
+
+    one, two, four = (hourly("--years", years) for years in ("1.25", "2.5", "5"))
+    assert four == hourly()
+    assert one - two == pytest.approx(2 * (two - four))
+    assert one > two > four
+    assert "--years 2.5" in run("buy", *job, "--years", "2.5").out

@@ -192,7 +192,8 @@ def buy(
     if power and not sized:
         _check_job_is_named(question)
     case = _training_case(question, dense_model(1e9)) if sized else question.varied(_VARIED)
-    offers = offers_for(_names_in(gpu), _names_in(node), prices, case, only=only_prices, api=_token_prices(api), years=years)
+    named_machines = _names_in(gpu), _names_in(node)
+    offers = offers_for(*named_machines, prices, case, only=only_prices, api=_token_prices(api), years=years)
     named = (*(others or ()), *(jobs or ()))
     further = [preferring(load_any(name), SAFE) for name in named]
     if further and (rates or plot):
@@ -329,9 +330,7 @@ def _parsed_quantity(text: str, unit: str, example: str) -> float:
         raise fail("D007", str(error), Place("command line"), f"for example {example}") from None
 
 
-def _same_command(
-    question: Question, case: LoadedScenario, jobs: Sequence[str], **given: str | float | None
-) -> str:
+def _same_command(question: Question, case: LoadedScenario, jobs: Sequence[str], **given: str | float | None) -> str:
     """The command line that asks the same question again.
 
     jobs: further ones. given: options of this command

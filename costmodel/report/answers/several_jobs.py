@@ -25,7 +25,7 @@ from costmodel.report.answers.buy_words import (
 )
 from costmodel.report.data_formats.answer_fields import finite
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, chance_verdict
-from costmodel.report.terminal.head import case_title, hourly_price, price_lines_of_all, subject_words, written_off
+from costmodel.report.terminal.head import case_title, hourly_price, price_lines_of_all, subject_words, write_off_words
 from costmodel.report.terminal.layout import CellTable, Line, schema_head, shell_line, short_or_full, styled
 from costmodel.report.workload_words import MONTHLY, words_of
 
@@ -201,7 +201,7 @@ def _offer_words(row: MachineForJobs) -> str:
     price, terms = row.jobs[0].price, terms_words(row.machine)
     if price is not None and price.listed is not None and price.listed.bought is not None:
         capital = rounded_dollars(sum(job.capital for job in row.jobs))
-        terms = f"bought for {capital}, {written_off(price.listed.bought)}"
+        terms = f"bought for {capital}, {write_off_words(price.listed.bought)}"
     return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}), {terms}"
 
 

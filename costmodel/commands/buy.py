@@ -184,10 +184,7 @@ def buy(
     from costmodel.report.answers.buy_fields import buy_json
 
     rates = hourly_rates(day) if day else []
-    if rates:
-        if question.flags["rate"] is not None:
-            raise fail("C004", "--day states the rates, and --rate another", None, "leave one of the two out")
-        question = replace(question, flags={**question.flags, "rate": f"{max(rates):g}"})
+    question = _at_highest_rate(question, rates)
     sized = _asks_for_model_size(question)
     if power and not sized:
         _check_job_is_named(question)
@@ -211,6 +208,15 @@ def buy(
     hours = day_of_traffic(found, rates, _start_time(cold_start, serving(case))) if rates else None
     made, plain = lambda: buy_document(found, top, plot=plot, day=hours, again=again), lambda: buy_json(found, hours)
     return document_reply(made, plain, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
+
+
+def _at_highest_rate(question: Question, rates: Sequence[float]) -> Question:
+    """The question at the highest rate of a day; unchanged without a day."""
+    if not rates:
+        return question
+    if question.flags["rate"] is not None:
+        raise fail("C004", "--day states the rates, and --rate another", None, "leave one of the two out")
+    return replace(question, flags={**question.flags, "rate": f"{max(rates):g}"})
 
 
 def _answers_for_jobs(

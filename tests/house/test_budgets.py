@@ -14,14 +14,14 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
-    "commands": 5_850,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
+    "commands": 5_900,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
     "documents": 6_200,  # with counts in names, of checkpoints, shapes, types and software, traces, quick validation
     "documents/schemas": 5_800,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_520,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_620,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain
     "estimate": 8_100,  # prices of nodes, rounds, feed-forward halves, models beside the policy
     "estimate/serving": 9_670,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
-    "estimate/training": 7_750,
+    "estimate/training": 7_800,
     "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
     "exchange": 6_400,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
     "exchange/huggingface": 4_850,
@@ -33,9 +33,9 @@ BUDGETS = {
     "explore/serving": 3_900,  # a model on every machine, points of benchmarks
     "ground": 2_150,  # with durations in a given unit
     "report": 1_600,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 11_100,  # all faces of a question, views of plans, patches of documents, what buy says
+    "report/answers": 11_150,  # all faces of a question, views of plans, patches of documents, what buy says
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
-    "report/terminal": 5_600,
+    "report/terminal": 5_650,
     "server": 1_250,
 }
 SLACK, STEP = 300, 50  # of budgets

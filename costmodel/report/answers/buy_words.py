@@ -356,7 +356,7 @@ def answer_sentences(found: PurchaseComparison, *, short: bool = False) -> list[
         _offer_sentence(best, short=short),
     ]
     made += [[over]] if best.capital > found.budget else []
-    made += [[*speed, "."]] if costs else []
+    made += [[*speed, "."]] if plain(speed) else []
     return [each for each in (*made, _size_reason_sentence(found), _unspent_budget_sentence(found, best)) if each]
 
 

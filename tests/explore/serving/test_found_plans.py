@@ -58,7 +58,7 @@ def test_one_ranking_is_that_of_the_searches_at_each_value(objective: str) -> No
 
 
 def test_the_own_plan_ranks_behind_all_that_are_better() -> None:
-    together = found(keys=over(f"cluster.node={','.join(NODES)}"), top=1000)
+    together = found(keys=over(f"cluster.node={','.join(NODES)}"), top=1000, bands=True)
     own = together.yours
     assert own is not None
     better = [

@@ -218,17 +218,29 @@ def test_best_first_finds_what_every_plan_evaluated_gives(
 
 def test_best_first_looks_at_few_of_many_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    evaluated = search_layouts.evaluate
+    demanded = search_layouts.under_limits
 
-    def counting(asked: Any, layout: Any, **options: Any) -> Any:
-        if service_limits.is_asked(asked) and asked.case.scenario.objective != service_limits.OWN:
-            seen.append(len(layout))
-        return evaluated(asked, layout, **options)
+    def counting(asked: Any, known: Any, **options: Any) -> Any:
+        seen.append(len(known.layout))
+        return demanded(asked, known, **options)
 
-    monkeypatch.setattr(search_layouts, "evaluate", counting)
+    monkeypatch.setattr(search_layouts, "under_limits", counting)
     monkeypatch.setattr(search_layouts, "FIRST_ROWS", 2)
     found = search(_preferring(LIMITS, "plan=null", "cluster.nodes=4"), 2, bands=False)
-    assert sum(seen) < found.tally.evaluated / 3
+    assert 0 < sum(seen) < found.tally.evaluated / 3
+
+
+def test_plans_under_other_limits_are_evaluated_as_anew() -> None:
+    """Also where a limit is on a result of the rate within limits, and with a cap of requests in flight."""
+    for more in ((), ("limits.gpus_needed={at_most: 64}",), ("workload.concurrency=40",)):
+        plain = inputs(LIMITS, "plan=null", "cluster.nodes=4", *more)
+        layout, strict = search_layouts.valid_layouts(plain)[1], service_limits.demanding_chance(plain, 0.9)
+        with np.errstate(all="ignore"):
+            known = search_layouts.evaluate(service_limits.asking_chance(plain), layout)
+            found, anew = search_layouts.under_limits(strict, known), search_layouts.evaluate(strict, layout)
+        assert list(found.results.columns) == list(anew.results.columns)
+        for name in anew.results.columns.keys() - set(service_limits.IN_TIME):  # which the first evaluation asks for
+            np.testing.assert_array_equal(found.results.column(name), anew.results.column(name), err_msg=name)
 
 
 @pytest.mark.parametrize("objective", ["gpus_needed", "tokens_per_gpu_within_limits"])

@@ -124,7 +124,7 @@ def calibrate(
     """
     from costmodel.evidence.calibrate.fit_from_kernels import calibrated
     from costmodel.evidence.calibrate.fit_from_runs import decide, updated_document
-    from costmodel.exchange.tables.kernel_table import of_runs, of_serving
+    from costmodel.exchange.tables.kernel_table import is_run_table, is_serving_table
     from costmodel.report.answers import calibrate as report
 
     if follow is not None:
@@ -138,10 +138,10 @@ def calibrate(
     check_named_once(files)
     kernels = {"--node": node is not None, "--source": source is not None, "--replace": replace}
     steps = {"--leave-out": leave_out is not None, "--afresh": afresh}
-    if of_serving(files[0]):
+    if is_serving_table(files[0]):
         _refuse_kernel_options(files[0], kernels)
         return _calibrate_from_benchmarks(files, leave_out, values_by_column(where or []), afresh=afresh, write=write)
-    runs = of_runs(files[0])
+    runs = is_run_table(files[0])
     _refuse_unsuited(files[0], "runs" if runs else "kernels", kernels, {"--where": bool(where)} | steps)
     if runs:
         return _calibrate_from_runs(files, leave_out, values_by_column(where or []), afresh=afresh, write=write)

@@ -1,4 +1,4 @@
-"""Which foreign format a text is of, by its content: how many keys of each format stand in it."""
+"""Detects the foreign format of a text, such as vLLM or DeepSpeed, by the keys that occur in it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _without_comments(text: str) -> str:
     return _COMMENT.sub(lambda found: " " * len(found.group()), text[:_LONGEST])
 
 
-def _refuse_others(text: str, file: str) -> None:
+def _refuse_unread_programs(text: str, file: str) -> None:
     """Raises a fault if the text names a program that is not read."""
     for other in OTHER_PROGRAMS:
         found = re.search(other.pattern, text)
@@ -116,7 +116,7 @@ class ForeignFormat(NamedTuple):
     others: frozenset[str] = frozenset()
 
 
-def _word_set(text: str) -> frozenset[str]:
+def _words_of(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -130,47 +130,47 @@ _OF_FAMILIES = frozenset(
 
 # Keys of the formats that are recognised here; those that are not read are of the versions in their names.
 FORMATS = (
-    ForeignFormat(CONFIG, _word_set("architectures model_type transformers_version"), _OF_FAMILIES),
+    ForeignFormat(CONFIG, _words_of("architectures model_type transformers_version"), _OF_FAMILIES),
     ForeignFormat(
         MEGATRON,
-        frozenset(f"--{name}" for name in READ) | _word_set("MODEL_ARGS"),
+        frozenset(f"--{name}" for name in READ) | _words_of("MODEL_ARGS"),
         frozenset(name.replace("-", "_") for name in READ),
     ),
     ForeignFormat(
         deepspeed.TITLE,
-        _word_set(
+        _words_of(
             "zero_optimization train_micro_batch_size_per_gpu zero_allow_untested_optimizer wall_clock_breakdown"
         ),
-        _word_set("train_batch_size gradient_accumulation_steps bf16 fp16 stage overlap_comm reduce_bucket_size"),
+        _words_of("train_batch_size gradient_accumulation_steps bf16 fp16 stage overlap_comm reduce_bucket_size"),
     ),
     ForeignFormat(
         accelerate.TITLE,
-        _word_set("distributed_type fsdp_sharding_strategy fsdp_auto_wrap_policy num_processes deepspeed_config_file"),
-        _word_set("num_machines mixed_precision fsdp_config fsdp_version machine_rank parallelism_config"),
+        _words_of("distributed_type fsdp_sharding_strategy fsdp_auto_wrap_policy num_processes deepspeed_config_file"),
+        _words_of("num_machines mixed_precision fsdp_config fsdp_version machine_rank parallelism_config"),
     ),
     ForeignFormat(
         torchtitan.TITLE,
-        _word_set(
+        _words_of(
             "data_parallel_shard_degree data_parallel_replicate_degree activation_checkpoint local_batch_size "
             "data_parallel_degree tensor_parallel_degree pipeline_parallel_degree context_parallel_degree flavor"
         )
         | {f"--{key}" for key in torchtitan.TABLE if "." in key},
-        _word_set("parallelism training seq_len experimental model optimizer"),
+        _words_of("parallelism training seq_len experimental model optimizer"),
     ),
     ForeignFormat(
         bridge.TITLE,
         frozenset(
             name for name in bridge.TABLE if name.startswith(("model.", "train.", "trainer.", "data.", "ddp.", "dist."))
         ),
-        _word_set("mixed_precision optimizer.lr"),
+        _words_of("mixed_precision optimizer.lr"),
     ),
     ForeignFormat(
         transformers.TITLE,
-        _word_set(
+        _words_of(
             "per_device_train_batch_size activation_checkpointing gradient_checkpointing per_gpu_train_batch_size "
             "--per_device_train_batch_size --gradient_checkpointing"
         ),
-        _word_set(
+        _words_of(
             "output_dir gradient_accumulation_steps bf16 fp16 optim max_steps learning_rate lr_scheduler_type "
             "model_name_or_path max_length use_peft fsdp fsdp_config --bf16 --fp16 --gradient_accumulation_steps "
             "--learning_rate --output_dir --model_name_or_path --deepspeed --fsdp --max_steps"
@@ -178,15 +178,15 @@ FORMATS = (
     ),
     ForeignFormat(
         axolotl.TITLE,
-        _word_set("base_model sequence_len dp_shard_size sample_packing val_set_size"),
-        _word_set("micro_batch_size gradient_accumulation_steps adapter lora_r datasets fsdp_config bf16"),
+        _words_of("base_model sequence_len dp_shard_size sample_packing val_set_size"),
+        _words_of("micro_batch_size gradient_accumulation_steps adapter lora_r datasets fsdp_config bf16"),
     ),
     ForeignFormat(
         llama_factory.TITLE,
-        _word_set(
+        _words_of(
             "finetuning_type cutoff_len lora_target template --finetuning_type --cutoff_len --lora_target --template"
         ),
-        _word_set(
+        _words_of(
             "per_device_train_batch_size gradient_accumulation_steps deepspeed stage bf16 lora_rank "
             "model_name_or_path --per_device_train_batch_size --gradient_accumulation_steps --deepspeed --stage --bf16 "
             "--model_name_or_path"
@@ -194,30 +194,30 @@ FORMATS = (
     ),
     ForeignFormat(
         SERVING,
-        _word_set("--max-model-len --gpu-memory-utilization --mem-fraction-static --max-num-seqs --tp_size"),
-        _word_set("--tensor-parallel-size --tp-size --kv-cache-dtype --dtype --quantization"),
+        _words_of("--max-model-len --gpu-memory-utilization --mem-fraction-static --max-num-seqs --tp_size"),
+        _words_of("--tensor-parallel-size --tp-size --kv-cache-dtype --dtype --quantization"),
     ),
     ForeignFormat(
         TRT_OPTIONS,
-        _word_set("kv_cache_config enable_attention_dp cuda_graph_config moe_expert_parallel_size"),
-        _word_set("tensor_parallel_size max_num_tokens max_batch_size free_gpu_memory_fraction enable_block_reuse"),
+        _words_of("kv_cache_config enable_attention_dp cuda_graph_config moe_expert_parallel_size"),
+        _words_of("tensor_parallel_size max_num_tokens max_batch_size free_gpu_memory_fraction enable_block_reuse"),
     ),
     ForeignFormat(
         torchtune.TITLE,
-        _word_set("_component_ optimizer_in_bwd enable_activation_checkpointing custom_sharded_layers"),
-        _word_set("batch_size gradient_accumulation_steps tokenizer dtype checkpointer max_seq_len"),
+        _words_of("_component_ optimizer_in_bwd enable_activation_checkpointing custom_sharded_layers"),
+        _words_of("batch_size gradient_accumulation_steps tokenizer dtype checkpointer max_seq_len"),
     ),
     ForeignFormat(
         nanotron.TITLE,
-        _word_set("batch_accumulation_per_replica pp_engine tp_linear_async_communication model_config"),
-        _word_set("parallelism tokens micro_batch_size sequence_length zero_stage dp tp pp"),
+        _words_of("batch_accumulation_per_replica pp_engine tp_linear_async_communication model_config"),
+        _words_of("parallelism tokens micro_batch_size sequence_length zero_stage dp tp pp"),
     ),
     ForeignFormat(
         maxtext.TITLE,
-        _word_set(
+        _words_of(
             "ici_fsdp_parallelism dcn_data_parallelism base_emb_dim remat_policy dcn_fsdp_parallelism base_config"
         ),
-        _word_set("per_device_batch_size max_target_length model_name attention weight_dtype quantization"),
+        _words_of("per_device_batch_size max_target_length model_name attention weight_dtype quantization"),
     ),
 )
 
@@ -265,19 +265,19 @@ def _keys(text: str) -> set[str]:
     return keys | {f"--{key[2:].replace('-', '_')}" for key in keys if key.startswith("--") and "." in key}
 
 
-def _at_top(text: str, format: ForeignFormat) -> set[str]:
+def _top_level_keys(text: str, format: ForeignFormat) -> set[str]:
     """Keys of a format that the text has at its top level."""
     return {match.group(1) for match in _TOP.finditer(text)} & (format.own | format.others)
 
 
-def _is_of(text: str, ranked: list[tuple[ForeignFormat, int]]) -> bool:
+def _fits_best_format(text: str, ranked: list[tuple[ForeignFormat, int]]) -> bool:
     """Whether the best-ranked format fits a text: by the number of its keys, or by a key that only this format has."""
     (best, score), (_, second) = ranked[:2]
     if score >= _FEWEST or score < OWN or second >= OWN:
         return score >= max(_FEWEST, second)
     if any(key.startswith("--") for key in _keys(text) & _OWN[best.name]):
         return True
-    known = _at_top(text, best)
+    known = _top_level_keys(text, best)
     return bool(known) and (bool(known & _OWN[best.name]) or 2 * len(known) >= len(set(_TOP.findall(text))))
 
 
@@ -291,9 +291,9 @@ def detected(text: str, file: str) -> ForeignFormat:
             return ForeignFormat(title, frozenset())
     if _STARTS.search(plain):
         return next(entry for entry in FORMATS if entry.name == SERVING)
-    known = _is_of(plain, ranked)
-    if not (known and _at_top(plain, best)):  # a command, whose options several programs have
-        _refuse_others(plain, file)
+    known = _fits_best_format(plain, ranked)
+    if not (known and _top_level_keys(plain, best)):  # a command, whose options several programs have
+        _refuse_unread_programs(plain, file)
     if is_call(plain):
         return next(entry for entry in FORMATS if entry.name == transformers.TITLE)
     if not known:

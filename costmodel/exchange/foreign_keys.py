@@ -1,4 +1,4 @@
-"""A nested foreign text under a table: values by their dotted path, each with its origin, and every fault found."""
+"""The keys of a nested foreign text: their values with origins, checked by the table of the format's options."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
 from costmodel.exchange.import_result import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
-from costmodel.exchange.option_rows import EVERY, Row, Table, flag, hint_of_gone
-from costmodel.exchange.values import printable, shown, unknown_names
+from costmodel.exchange.option_rows import EVERY, Row, Table, flag_value, renamed_option_hint
+from costmodel.exchange.values import as_text, printable, unknown_names
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
 
@@ -172,7 +172,7 @@ class ForeignKeys:
                 self._renewed.add(today)
             newer = self.stated.setdefault(today, (value, place))[0]
             if newer != value:
-                self.refuse("X004", f"{name} is {shown(value)[:80]} and {today} {shown(newer)[:80]}", name)
+                self.refuse("X004", f"{name} is {as_text(value)[:80]} and {today} {as_text(newer)[:80]}", name)
 
     def _report(self) -> None:
         """Records the losses of single keys, and the keys of another version."""
@@ -183,7 +183,7 @@ class ForeignKeys:
             elif not rule.fills and rule.loss is None:
                 self.losses.append(Loss("ignored", name, place))
             if rule.gone:
-                sentence, hint = hint_of_gone(rule)
+                sentence, hint = renamed_option_hint(rule)
                 self.refuse("X005", sentence, name, hint)
             elif rule.old:
                 self.warnings.append(Fault("X006", f"{name} is an older name", place, f"today {rule.old} states it"))
@@ -214,20 +214,20 @@ class ForeignKeys:
         elif kind.unknown:
             self.refuse("X003", f"{name} {str(value)[:80]}: {kind.unknown}", name)
         elif kind.words and isinstance(value, str | int | float) and not isinstance(value, bool):
-            self.refuse("X005", f"{name} {shown(str(value))[:80]} is none of {', '.join(kind.words)}", name)
+            self.refuse("X005", f"{name} {as_text(str(value))[:80]} is none of {', '.join(kind.words)}", name)
         else:
-            self.refuse("X005", f"{name} is {shown(value)[:80]}, not {kind.wanted}", name)
+            self.refuse("X005", f"{name} is {as_text(value)[:80]}, not {kind.wanted}", name)
 
 
 def _is_off(value: Any, harmless: tuple[Any, ...]) -> bool:
     """Whether a value has no effect, such as a section that is not enabled."""
     if isinstance(value, PlacedMapping):
-        return not value or flag(value.get("enabled")) is False
+        return not value or flag_value(value.get("enabled")) is False
     return _plain(value) in harmless
 
 
 def _plain(value: Any) -> Any:
-    found = flag(value)
+    found = flag_value(value)
     return value if found is None or (isinstance(value, int | float) and not isinstance(value, bool)) else found
 
 
@@ -255,7 +255,7 @@ def likely_key(name: str, table: Iterable[str]) -> str:
 
 
 def because(reason: str, keys: str, under: str = "plan") -> dict[str, str]:
-    """A mapping from each of several keys (separated by blanks) to the same reason.
+    """A mapping from each of several keys (separated by blanks) to the same reason; under: a prefix of the keys.
 
     >>> because("it has no pipeline", "pp vpp")
     {'plan.pp': 'it has no pipeline', 'plan.vpp': 'it has no pipeline'}

@@ -1,4 +1,4 @@
-"""What came of reading a foreign text: the document, the origin of every value, and what was lost on the way."""
+"""The result of reading a foreign text: the document, the origin of every value, and the losses."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ COUNTS = ("accelerators", "nodes", "per_node")  # facts of a file about the size
 _HINT = "keep one of the two"
 
 
-def counted_by_node(each: OriginValue, nodes: OriginValue | None, source: str) -> dict[str, OriginValue]:
+def accelerators_of_nodes(each: OriginValue, nodes: OriginValue | None, source: str) -> dict[str, OriginValue]:
     """The facts of a launcher that states the accelerators of each node, and perhaps the number of nodes."""
     if nodes is None or not nodes.value:
         nodes = OriginValue(1, Origin("derived", f"one node, where the {source} states none"))
@@ -124,7 +124,7 @@ class GivenSize:
         count, nodes, of_node = (stated.get(name) for name in COUNTS)
         fixed = nodes if nodes is not None and nodes.origin.kind == "file" else None
         if fixed is not None and self.nodes not in (None, fixed.value):
-            return _count_differs(fixed, f"--nodes {self.nodes}", "nodes")
+            return _count_fault(fixed, f"--nodes {self.nodes}", "nodes")
         if self.gpus is not None:
             return self._as_given(count, fixed, of_node)
         if count is None:
@@ -137,7 +137,7 @@ class GivenSize:
         if -(-int(count.value) // self.each) == self.nodes or count.value % self.nodes == 0 < whole - count.value:
             return count
         return (
-            count if count.value == whole else _count_differs(count, f"--nodes {self.nodes} of {self.each} are {whole}")
+            count if count.value == whole else _count_fault(count, f"--nodes {self.nodes} of {self.each} are {whole}")
         )
 
     def _as_given(
@@ -147,9 +147,9 @@ class GivenSize:
         assert self.gpus is not None
         more = nodes is None and of_node is not None and self.gpus % of_node.value == 0
         if count is not None and count.value != self.gpus and not more:
-            return _count_differs(count, f"--gpus {self.gpus}")
+            return _count_fault(count, f"--gpus {self.gpus}")
         if nodes is not None and self.gpus % nodes.value:
-            return _count_differs(nodes, f"--gpus {self.gpus}", "nodes")
+            return _count_fault(nodes, f"--gpus {self.gpus}", "nodes")
         return OriginValue(self.gpus, Origin("assumed", "--gpus, given beside the file"))
 
     def _whole_nodes(self, nodes: OriginValue | None) -> OriginValue | None:
@@ -161,6 +161,6 @@ class GivenSize:
         return nodes.derived(nodes.value * self.each, f"{nodes.origin.text}: all {self.each} of each")
 
 
-def _count_differs(count: OriginValue, given: str, what: str = "accelerators") -> Fault:
+def _count_fault(count: OriginValue, given: str, what: str = "accelerators") -> Fault:
     sentence = f"{count.value:,} {what} by {count.origin.text}, and {given}"
     return Fault("X004", sentence, count.place or Place(""), _HINT)

@@ -1,4 +1,4 @@
-"""How many accelerators a launcher starts, of torchrun, deepspeed, mpirun and Slurm, and its other options."""
+"""Options of launchers (torchrun, deepspeed, mpirun, Slurm): how many accelerators they start."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from pathlib import PurePath
 
 from costmodel.documents.text.yaml_tree import Mapping, Text, key_at
 from costmodel.exchange.foreign_keys import ForeignKeys, Format
-from costmodel.exchange.import_result import Loss, Origin, OriginKind, OriginValue, StatedKey, Verdict, counted_by_node
-from costmodel.exchange.option_rows import known, lost, part, quiet
+from costmodel.exchange.import_result import (
+    Loss,
+    Origin,
+    OriginKind,
+    OriginValue,
+    StatedKey,
+    Verdict,
+    accelerators_of_nodes,
+)
+from costmodel.exchange.option_rows import lost, option_table, part, quiet
 from costmodel.exchange.shell import Word
-from costmodel.exchange.training.file_facts import Layer, with_remarks
+from costmodel.exchange.training.file_facts import Layer, finished_layer
 from costmodel.exchange.values import printable, unknown_names
 from costmodel.ground.errors import Place
 
@@ -23,7 +31,7 @@ _DEVICES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES
 _NO_LINK = "links of the machine are not used"
 _ALL = "all"  # of NVIDIA_VISIBLE_DEVICES
 
-TABLE = known(
+TABLE = option_table(
     *(part(name, "accelerators", "text") for name in _DEVICES),
     part("NPROC_PER_NODE", "accelerators", "whole"),
     part("GPUS_PER_NODE", "accelerators", "whole"),
@@ -65,7 +73,7 @@ FORMAT = Format("environment", "variables of the environment", "of the programs 
 Variables = Iterable[tuple[str, Word]]
 
 
-def of_environment(variables: Variables, file: str) -> Layer:
+def environment_facts(variables: Variables, file: str) -> Layer:
     """The facts that environment variables before a command state; variables of other programs are left out."""
     tree = Mapping()
     for name, word in variables:
@@ -75,17 +83,17 @@ def of_environment(variables: Variables, file: str) -> Layer:
     keys = ForeignKeys(tree, TABLE, file, "the environment")
     layer = Layer("")
     for name in (name for name in _DEVICES if keys.given(name)):
-        count = _devices(str(keys[name].value))
+        count = _device_count(str(keys[name].value))
         if count:
             layer.weak["visible"] = keys.derived(count, name, name)
     each, nodes = keys["NPROC_PER_NODE"], keys["NNODES"]
     each = each if each.value else keys["GPUS_PER_NODE"]
     if each.value and 0 < each.value < 10**6 and 0 <= (nodes.value or 0) < 10**6:
-        layer.weak |= counted_by_node(each, nodes, "environment")
-    return with_remarks(keys, layer)
+        layer.weak |= accelerators_of_nodes(each, nodes, "environment")
+    return finished_layer(keys, layer)
 
 
-def _devices(text: str) -> int:
+def _device_count(text: str) -> int:
     """The number of devices in a list such as CUDA_VISIBLE_DEVICES; 0 if the text names all devices or is no list."""
     listed = [part for part in text.replace(" ", "").split(",") if part]
     return len(set(listed)) if listed and _ALL not in listed and all(part.lstrip("-") for part in listed) else 0
@@ -117,11 +125,11 @@ _QUIET = frozenset(_QUIET_OPTIONS.split())
 
 def launched_accelerators(words: Sequence[Word]) -> dict[str, OriginValue]:
     """The numbers of accelerators, nodes and accelerators per node that launcher options state."""
-    per_node = _number(words, _PER_NODE) or _of_gres(words)
+    per_node = _number(words, _PER_NODE) or _gres_count(words)
     nodes = _number(words, _NODES)
     tasks = _number(words, _TASKS)
     if per_node is not None and _has_option(words, _NODES) == (nodes is not None):
-        return counted_by_node(per_node, nodes, "launcher")
+        return accelerators_of_nodes(per_node, nodes, "launcher")
     return {"accelerators": tasks} if tasks is not None else _included_devices(words)
 
 
@@ -149,7 +157,7 @@ def _number(words: Sequence[Word], names: tuple[str, ...]) -> OriginValue | None
     return found
 
 
-def _of_gres(words: Sequence[Word]) -> OriginValue | None:
+def _gres_count(words: Sequence[Word]) -> OriginValue | None:
     """The number of accelerators in Slurm's option gres=gpu:h100:8."""
     for word in words:
         match = re.fullmatch(r"--(?:gres|gpus-per-node)=(?:gpu:)?(?:[\w-]+:)?(\d{1,4})", word.text)
@@ -158,7 +166,7 @@ def _of_gres(words: Sequence[Word]) -> OriginValue | None:
     return None
 
 
-def of_launcher(words: Sequence[Word]) -> Layer:
+def launcher_verdicts(words: Sequence[Word]) -> Layer:
     """The verdict for each launcher option; an unknown option of torchrun or deepspeed may change the job."""
     known = any(PurePath(word.text).name in _LAUNCHERS for word in words)
     layer, unknown = Layer(""), list[tuple[str, Place]]()
@@ -191,6 +199,6 @@ def _included_devices(words: Sequence[Word]) -> dict[str, OriginValue]:
                 for number in (counts[0] if counts else 0, len(counts))
             )
             if counts and len(set(counts)) == 1:
-                return counted_by_node(each, nodes, "launcher") if each.value else {"nodes": nodes}
+                return accelerators_of_nodes(each, nodes, "launcher") if each.value else {"nodes": nodes}
             return {} if 0 in counts else {"accelerators": each._replace(value=sum(counts))}
     return {}

@@ -1,4 +1,4 @@
-"""What tools print about a machine: how many accelerators, what joins them, how many interfaces; never the network."""
+"""The shape of a machine from the output of tools: accelerators, links between them, and network interfaces."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ def machine_shape(text: str, file: str, format: str) -> MachineShape:
     if len(text) > _LONGEST:
         raise fail("X010", f"{len(text):,} letters are more than are read", Place(file))
     plain = _COLOURS.sub("", text)
-    return {TOPOLOGY: _matrix, SLURM: _slurm, KUBERNETES: _kubernetes}[format](plain, file)
+    return {TOPOLOGY: _topology_shape, SLURM: _slurm_shape, KUBERNETES: _kubernetes_shape}[format](plain, file)
 
 
-def _matrix(text: str, file: str) -> MachineShape:
+def _topology_shape(text: str, file: str) -> MachineShape:
     """The shape from a topology matrix of accelerators and network interfaces."""
     lines = text.splitlines()
     at = next(index for index, line in enumerate(lines) if "GPU0" in line.split())
@@ -120,7 +120,7 @@ def _matrix(text: str, file: str) -> MachineShape:
     )  # fmt: skip
 
 
-def _slurm(text: str, file: str) -> MachineShape:
+def _slurm_shape(text: str, file: str) -> MachineShape:
     """The shape from `scontrol show node`, or from the options of a batch script."""
     found = list(_GRES.finditer(text)) or list(_EACH.finditer(text))
     if not found:
@@ -137,12 +137,13 @@ def _slurm(text: str, file: str) -> MachineShape:
 
 
 def _checked_shape(shape: MachineShape) -> MachineShape:
+    """The shape; a fault if its numbers of nodes or accelerators are impossible."""
     if not 0 < shape.accelerators <= 10_000 or not 0 < shape.nodes <= 10_000_000:
         raise fail("X005", f"{shape.nodes:,} nodes of {shape.accelerators:,} accelerators", shape.place)
     return shape
 
 
-def _kubernetes(text: str, file: str) -> MachineShape:
+def _kubernetes_shape(text: str, file: str) -> MachineShape:
     """The shape from the labels and allocatable resources of Kubernetes nodes."""
     kinds = Counter[tuple[str, int]]()
     place = Place(file)

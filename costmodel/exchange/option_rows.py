@@ -1,4 +1,7 @@
-"""Options of a piece of software as rows: reading, writing, known options, and what a format does not state."""
+"""Options of foreign software as rows of a table: how to read and write them, and which have no cost.
+
+A format is a table of rows; code is needed only for options that depend on each other.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +53,12 @@ When = Literal["always", "where it counts", "with experts", "never"]
 
 
 def _unchanged(value: Any) -> Any:
+    """The value as it is."""
     return value
 
 
 @record
-class Kind:
+class ValueKind:
     """How to read and write the values of an option.
 
     wanted: a description of valid values. read: a function that gives the scenario's value, None for an invalid one.
@@ -72,18 +76,19 @@ class Kind:
     samples: tuple[Any, ...] = ()
 
 
-def whole(value: Any) -> int | None:
+def whole_number(value: Any) -> int | None:
     """A whole number, as a number or a text."""
-    found = figure(str(value).replace("_", "") if isinstance(value, str) else value)
+    found = number_value(str(value).replace("_", "") if isinstance(value, str) else value)
     return int(found) if found is not None and found == int(found) else None
 
 
 def _count_or_none(value: Any) -> int | None:
-    found = whole(value)
+    """The value as a whole number from 0 on; None for any other value."""
+    found = whole_number(value)
     return found if found is not None and found >= 0 else None
 
 
-def figure(value: Any) -> float | None:
+def number_value(value: Any) -> float | None:
     """A number, as a number or a text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -94,7 +99,7 @@ def figure(value: Any) -> float | None:
     return number if abs(number) <= _LARGEST else None
 
 
-def flag(value: Any) -> bool | None:
+def flag_value(value: Any) -> bool | None:
     """A boolean from one of its spellings; None for any other value."""
     if isinstance(value, bool):
         return value
@@ -103,30 +108,33 @@ def flag(value: Any) -> bool | None:
 
 
 def _word_or_none(value: Any) -> str | None:
+    """A text or number as text; None for any other value."""
     return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
 def _share_or_none(value: Any) -> str | None:
-    return None if (found := figure(value)) is None else f"{100 * found:.6g} %"
+    """A share such as 0.9 as a scenario states it, `90 %`; None for any other value."""
+    return None if (found := number_value(value)) is None else f"{100 * found:.6g} %"
 
 
-def _share_of(ours: str) -> str:
+def _share_as_number(ours: str) -> str:
+    """A share such as `90 %` as a file states it, 0.9."""
     return f"{float(ours.removesuffix(' %')) / 100:.6g}"
 
 
-TEXT = Kind("text", "a text", _unchanged)
-KINDS: dict[KindName, Kind] = {
-    "count": Kind("count", "a whole number from 0", _count_or_none, round, samples=(1, 2, 8)),
-    "whole": Kind("whole", "a whole number", whole, round, samples=(1, 2, 8)),
-    "figure": Kind("figure", "a number", figure, samples=(0.5, 2.0)),
-    "flag": Kind("flag", "true or false", flag, bool, samples=(True, False)),
-    "word": Kind("word", "a word", _word_or_none),
+TEXT = ValueKind("text", "a text", _unchanged)
+KINDS: dict[KindName, ValueKind] = {
+    "count": ValueKind("count", "a whole number from 0", _count_or_none, round, samples=(1, 2, 8)),
+    "whole": ValueKind("whole", "a whole number", whole_number, round, samples=(1, 2, 8)),
+    "figure": ValueKind("figure", "a number", number_value, samples=(0.5, 2.0)),
+    "flag": ValueKind("flag", "true or false", flag_value, bool, samples=(True, False)),
+    "word": ValueKind("word", "a word", _word_or_none),
     "text": TEXT,
-    "share": Kind("figure", "a number", _share_or_none, _share_of, samples=("90 %", "87.34 %")),
+    "share": ValueKind("figure", "a number", _share_or_none, _share_as_number, samples=("90 %", "87.34 %")),
 }
 
 
-def choice(words: Mapping[str, Any], unknown: str = "", *, fold: bool = False) -> Kind:
+def choice(words: Mapping[str, Any], unknown: str = "", *, fold: bool = False) -> ValueKind:
     """A kind with named values and their meanings; `fold` ignores upper and lower case."""
     spelt = {name.lower(): name for name in words}
 
@@ -138,25 +146,25 @@ def choice(words: Mapping[str, Any], unknown: str = "", *, fold: bool = False) -
     def write(ours: Any) -> str | None:
         return next((name for name, meant in words.items() if meant == ours), None)
 
-    return Kind("word", "a word", read, write, words, unknown, tuple(dict.fromkeys(words.values())))
+    return ValueKind("word", "a word", read, write, words, unknown, tuple(dict.fromkeys(words.values())))
 
 
-def one_of(*names: str) -> Kind:
+def one_of(*names: str) -> ValueKind:
     """A kind with named values that each mean themselves."""
     return choice({name: name for name in names})
 
 
-def switch(on: Any, off: Any = NOTHING) -> Kind:
+def switch(on: Any, off: Any = NOTHING) -> ValueKind:
     """A flag kind, with the values for on and off."""
 
     def read(value: Any) -> Any:
-        found = flag(value)
+        found = flag_value(value)
         return None if found is None else on if found else off
 
     def write(ours: Any) -> Any:
         return True if ours == on else False if ours == off else NOTHING if NOTHING in (on, off) else None
 
-    return Kind("flag", "true or false", read, write, samples=(on, *(() if off == NOTHING else (off,))))
+    return ValueKind("flag", "true or false", read, write, samples=(on, *(() if off == NOTHING else (off,))))
 
 
 @record
@@ -173,7 +181,7 @@ class Row:
 
     option: str
     key: str = ""
-    kind: Kind = TEXT
+    kind: ValueKind = TEXT
     default: Any = None
     loss: tuple[LossKind, str] | None = None
     harmless: tuple[Any, ...] = (None, False)
@@ -200,22 +208,22 @@ class Row:
         return self.plain and bool(self.key) and not self.old
 
 
-def option(name: str, key: str = "", kind: Kind | KindName = "text", default: Any = None, **more: Any) -> Row:
+def option(name: str, key: str = "", kind: ValueKind | KindName = "text", default: Any = None, **more: Any) -> Row:
     """A row for an option that states one key."""
     return Row(name, key, KINDS[kind] if isinstance(kind, str) else kind, default, **more)
 
 
-def part(name: str, key: str, kind: Kind | KindName = "text", default: Any = None, **more: Any) -> Row:
+def part(name: str, key: str, kind: ValueKind | KindName = "text", default: Any = None, **more: Any) -> Row:
     """A row for an option that states keys together with other options, which code reads and writes."""
     return option(name, key, kind, default, plain=False, **more)
 
 
-def gone(today: Mapping[str, str]) -> list[Row]:
+def renamed_before_2023(today: Mapping[str, str]) -> list[Row]:
     """Rows for options that were renamed before 2023, with their current names."""
     return [Row(name, old=newer, gone=True) for name, newer in today.items()]
 
 
-def hint_of_gone(row: Row) -> tuple[str, str]:
+def renamed_option_hint(row: Row) -> tuple[str, str]:
     """A sentence about an option that was renamed before 2023, and a hint with its current name."""
     return f"{row.option} was renamed before 2023 and is not read", f"write {row.old} in its place"
 
@@ -233,7 +241,7 @@ def lost(kind: LossKind, sentence: str, names: str, *harmless: Any) -> list[Row]
 Table = Mapping[str, Row]
 
 
-def known(*rows: Row | Iterable[Row]) -> dict[str, Row]:
+def option_table(*rows: Row | Iterable[Row]) -> dict[str, Row]:
     """The rows by option name; a row for an older name takes its key and values from the current one."""
     found = {row.option: row for entry in rows for row in ([entry] if isinstance(entry, Row) else entry)}
     for name, row in found.items():
@@ -272,10 +280,10 @@ def written(
     return found
 
 
-def nested(options: Mapping[str, Any]) -> dict[str, Any]:
+def nested_sections(options: Mapping[str, Any]) -> dict[str, Any]:
     """A mapping with dotted names as nested sections.
 
-    >>> nested({"zero.stage": 3, "batch": 8, "zero.overlap": True})
+    >>> nested_sections({"zero.stage": 3, "batch": 8, "zero.overlap": True})
     {'zero': {'stage': 3, 'overlap': True}, 'batch': 8}
     """
     tree: dict[str, Any] = {}

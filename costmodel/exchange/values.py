@@ -1,4 +1,4 @@
-"""Foreign values: where they stand, whole numbers written as expressions, and layers as the short list of a model."""
+"""Foreign values and their places: JSON with positions, whole-number expressions, and layers by kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SLIP = 0.9  # likeness of a name that is meant to be another
 _BETWEEN = re.compile(r"[^a-z0-9.+-]+")
 
 
-def shown(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value as text on one line; unprintable characters become question marks."""
     return printable(quoted_value(value))
 
@@ -52,7 +52,7 @@ def unknown_names(
     """One warning that lists names unknown to a format, each with the known name that was probably meant."""
     if not unknown:
         return []
-    names = [shown(name[:80])[1:-1] for name, _ in unknown[:_MOST_UNKNOWN]]
+    names = [as_text(name[:80])[1:-1] for name, _ in unknown[:_MOST_UNKNOWN]]
     more = f" and {len(unknown) - _MOST_UNKNOWN} more" if len(unknown) > _MOST_UNKNOWN else ""
     hints = [f"did you mean {close} for {name}?" for name in names if (close := likely(name))]
     hint = f"{' '.join(hints)} What is read lacks them: correct the text and import it again" if hints else ""
@@ -85,7 +85,7 @@ class Lines:
         return Place(self.file, line + 1, at - self._starts[line] + 1, path, self._lines[line], max(1, width))
 
 
-def placed(tree: dict[str, Any], whole: Place) -> tuple[Mapping, dict[str, Origin]]:
+def placed_document(tree: dict[str, Any], whole: Place) -> tuple[Mapping, dict[str, Origin]]:
     """The document with places in the foreign text, and the origin of every value by path."""
     origins: dict[str, Origin] = {}
     return _placed_mapping(tree, whole, "", origins), origins
@@ -255,7 +255,7 @@ class _TextReader:
         self.skip()
         if name in lines:
             hint = f"it is first on line {lines[name]}; keep one of the two"
-            self.faults.append(Fault("D005", f"the key {shown(name)} occurs twice", place, hint))
+            self.faults.append(Fault("D005", f"the key {as_text(name)} occurs twice", place, hint))
             if len(self.faults) == _MOST_FAULTS:
                 raise CostModelError(*self.faults)
         lines.setdefault(name, place.line)
@@ -359,7 +359,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-def evaluated(text: str, names: Names[str, int] | None = None) -> Any:
+def evaluate_expression(text: str, names: Names[str, int] | None = None) -> Any:
     """The whole number, or the list of them, that an expression evaluates to; `names` give values of names."""
     if len(text) > LONGEST_EXPRESSION:
         raise ValueError(f"over {LONGEST_EXPRESSION:,} letters")
@@ -414,7 +414,7 @@ _UNEVEN = 1.0  # layers by which a kind may run ahead of or behind its share and
 Mark = TypeVar("Mark", bound=Hashable)
 
 
-def gathered(
+def layers_by_kind(
     marks: Sequence[Mark], build: Callable[[Mark], dict[str, Any]], count: Origin
 ) -> tuple[list[dict[str, Any]], list[Loss]]:
     """One document entry for each kind of layer, in order of first occurrence; a loss if their order is lost.

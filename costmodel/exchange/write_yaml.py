@@ -1,4 +1,4 @@
-"""A document as YAML text; a comment behind every value gives its origin."""
+"""Writes a document as YAML, with a comment behind every value that gives its origin."""
 
 from __future__ import annotations
 
@@ -111,35 +111,37 @@ _BESIDE = {
 }
 
 
-def twin_of(model: Model) -> str:
+def library_twin(model: Model) -> str:
     """The name of a library model of the same shape, preferably with the same longest sequence; else empty."""
-    alike = {name: read("model", name).max_sequence for name in twins_of(model)}
+    alike = {name: read("model", name).max_sequence for name in library_twins(model)}
     return next((name for name, longest in alike.items() if longest == model.max_sequence), next(iter(alike), ""))
 
 
-def twins_of(model: Model) -> tuple[str, ...]:
+def library_twins(model: Model) -> tuple[str, ...]:
     """The names of all library models of the same shape, whatever their longest sequence."""
-    return tuple(_alike(model))
+    return tuple(_models_of_shape(model))
 
 
-def _alike(model: Model) -> Iterator[str]:
+def _models_of_shape(model: Model) -> Iterator[str]:
     """Names of the model documents with the same shape as a model."""
     for name in names("model"):
         try:
             text = file_text(str(find("model", name)))
             widths = said_first(text, "hidden"), said_first(text, "vocab")
-            if _figures(widths) == (model.hidden, model.vocab) and shape(read("model", name)) == shape(model):
+            if _sizes_in_order(widths) == (model.hidden, model.vocab) and model_shape(
+                read("model", name)
+            ) == model_shape(model):
                 yield name
         except CostModelError:  # a broken document of the working folder is no twin
             continue
 
 
-def _figures(written: tuple[str, str]) -> tuple[float, ...]:
+def _sizes_in_order(written: tuple[str, str]) -> tuple[float, ...]:
     heads = (text.split("#")[0].strip().replace("_", "") for text in written)
     return tuple(float(text) for text in heads if text.isdigit())
 
 
-def shape(model: Model) -> dict[str, Any]:
+def model_shape(model: Model) -> dict[str, Any]:
     """The properties of a model that affect cost; without names, sources and the order of layer kinds."""
     found = model.model_dump(exclude=_BESIDE if model.positions == "learned" else {*_BESIDE, "max_sequence"})
     found["layers"] = sorted(map(repr, found["layers"]))
@@ -216,11 +218,11 @@ def scenario_text(case: LoadedScenario, path: Path, title: str) -> str:
     tree = {key: case.tree[key] for key in dict.fromkeys((*_FIRST, *case.tree)) if key in case.tree}
     tree["title"] = title
     for name, reference in REFERENCES.items():
-        _beside(tree, name.split("."), case, path, reference.kind)
-    return document_text(tree, dict(_comments(case)), ["Written by costmodel: --write"])
+        _make_relative(tree, name.split("."), case, path, reference.kind)
+    return document_text(tree, dict(_origin_comments(case)), ["Written by costmodel: --write"])
 
 
-def _beside(tree: dict[str, Any], parts: list[str], case: LoadedScenario, path: Path, kind: str) -> None:
+def _make_relative(tree: dict[str, Any], parts: list[str], case: LoadedScenario, path: Path, kind: str) -> None:
     """Rewrites a document path so that it is relative to the folder of the new file."""
     here, above = tree, list[str]()
     for part in parts[:-1]:
@@ -237,7 +239,7 @@ def _beside(tree: dict[str, Any], parts: list[str], case: LoadedScenario, path: 
         here[parts[-1]] = moved if os.sep in moved else f".{os.sep}{moved}"
 
 
-def _comments(case: LoadedScenario) -> Iterator[tuple[str, str]]:
+def _origin_comments(case: LoadedScenario) -> Iterator[tuple[str, str]]:
     """The comment for each path: the option that set it, or the reason for its default."""
     for change in case.changes:
         if isinstance(change, Assignment):

@@ -15,7 +15,7 @@ from exchange.scripts import DEEPSEEK, LLAMA_8B, MIXTRAL
 
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.load_scenario import load_any
-from costmodel.exchange.write_yaml import shape, twin_of
+from costmodel.exchange.write_yaml import library_twin, model_shape
 from costmodel.explore.import_export.import_file import GivenBesideFile, import_file
 
 Faults = Callable[[Any], Any]
@@ -103,9 +103,9 @@ def test_every_other_published_file_is_read_or_refused_with_class_and_key(
 @pytest.mark.parametrize("name", ["llama-3-8b", "deepseek-v3", "gpt-2-small"])
 def test_a_model_of_the_library_has_the_shape_of_its_twin(name: str) -> None:
     model = read("model", name)
-    assert shape(read("model", twin_of(model))) == shape(model)
-    assert not twin_of(model.model_copy(update={"hidden": model.hidden + 64}))
-    assert not twin_of(model.model_copy(update={"tied": not model.tied}))
+    assert model_shape(read("model", library_twin(model))) == model_shape(model)
+    assert not library_twin(model.model_copy(update={"hidden": model.hidden + 64}))
+    assert not library_twin(model.model_copy(update={"tied": not model.tied}))
 
 
 def test_a_model_written_is_the_model_read(folder: Path, run: Any) -> None:

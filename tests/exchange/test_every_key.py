@@ -19,7 +19,7 @@ from costmodel.exchange.foreign_keys import Format
 from costmodel.exchange.import_result import VERDICTS, Imported, Verdict
 from costmodel.exchange.logs.benchmark_result import benchmark_results
 from costmodel.exchange.megatron.options import TABLE as OF_MEGATRON
-from costmodel.exchange.option_rows import EVERY, Row, Table, nested
+from costmodel.exchange.option_rows import EVERY, Row, Table, nested_sections
 from costmodel.exchange.rl import areal, nemo_rl, openrlhf, slime, trl, verl
 from costmodel.exchange.serving import sglang, tensorrt_llm, vllm
 from costmodel.exchange.serving.deployments import keys_around, table_of
@@ -76,7 +76,7 @@ def keys_of(name: str, planted: Tree) -> tuple[dict[str, Verdict], list[Fault]]:
     """What a format makes of keys beside those that every file of it has; faults that its reader found."""
     _, read, base = READERS[name]
     tree = {key: value for key, value in base.items() if not any(f"{key}.".startswith(f"{new}.") for new in planted)}
-    layer = read(as_placed(nested(tree | planted), "a"), "a")
+    layer = read(as_placed(nested_sections(tree | planted), "a"), "a")
     return {key.name: key.verdict for key in layer.keys}, [*layer.faults, *(fault for _, fault in layer.unless)]
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from costmodel.documents.reader.library import read
 from costmodel.exchange.detect import SERVING
 from costmodel.exchange.import_result import Origin, OriginValue
-from costmodel.exchange.serving.engine_files import read_serve_command, settled_serving
+from costmodel.exchange.serving.engine_files import merged_serving, read_serve_command
 from costmodel.exchange.training import (
     accelerate,
     axolotl,
@@ -31,7 +31,7 @@ from costmodel.exchange.training import (
 )
 from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.training.formats import read_layer
-from costmodel.exchange.training.merge_training import settled
+from costmodel.exchange.training.merge_training import merged_training
 from costmodel.ground.errors import Fault
 from exchange.hostile import outcome
 from exchange.serving import test_deployments as deployed
@@ -96,7 +96,7 @@ def test_hostile_launch_files_end_with_a_scenario_or_faults(
     beside = {key: OriginValue(value, Origin("assumed", "given")) for key, value in given_beside.items()}
 
     def settle(text: str, format: str) -> tuple[Fault, ...]:
-        return settled([read_layer(text, "file", format), Layer("", beside)], "file", 32).missing
+        return merged_training([read_layer(text, "file", format), Layer("", beside)], "file", 32).missing
 
     _never_fails(request, monkeypatch, settle, TEXTS)
 
@@ -109,7 +109,7 @@ def test_hostile_commands_of_engines_end_with_a_scenario_or_faults(
     dense = read("model", "qwen-3-8b")
 
     def settle(text: str, _: str) -> tuple[Fault, ...]:
-        return settled_serving([*read_serve_command(text, "file"), Layer("", beside)], "file", dense).missing
+        return merged_serving([*read_serve_command(text, "file"), Layer("", beside)], "file", dense).missing
 
     _never_fails(request, monkeypatch, settle, [(text, SERVING) for text in (VLLM, SCRIPT, SGLANG, TRT, *MANIFESTS)])
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.exchange.import_result import COUNTS, GivenSize, Origin, OriginValue, counted_by_node
-from costmodel.exchange.launcher_options import of_launcher
+from costmodel.exchange.import_result import COUNTS, GivenSize, Origin, OriginValue, accelerators_of_nodes
+from costmodel.exchange.launcher_options import launcher_verdicts
 from costmodel.exchange.shell.script import Word
 from costmodel.ground.errors import CostModelError, Fault, Place
 
@@ -149,7 +149,7 @@ def test_a_count_of_a_file_stands_for_itself(
     of_nodes = None if nodes is None else OriginValue(nodes, COUNT)
     stated = dict(zip(COUNTS, (None if count is None else OriginValue(count, COUNT), of_nodes), strict=False))
     if isinstance(count, Origin):
-        stated = {**counted_by_node(OriginValue(8, count), of_nodes, "launcher")}
+        stated = {**accelerators_of_nodes(OriginValue(8, count), of_nodes, "launcher")}
     found = size.accelerators({name: value for name, value in stated.items() if value is not None})
     if isinstance(found, Fault):
         assert (found.sentence, found.place) == (expected, COUNT.place)
@@ -221,7 +221,7 @@ def test_slurm_options_without_cost_are_no_losses() -> None:
         "--nodes=8",
         "--strange=1",
     )
-    found = of_launcher([Word(text, Place("train.sh", 1)) for text in words])
+    found = launcher_verdicts([Word(text, Place("train.sh", 1)) for text in words])
     verdicts = {key.name: key.verdict for key in found.keys}
     assert verdicts.pop("--strange") == "not expressible"
     assert verdicts.pop("--nodes") == "read"

@@ -22,7 +22,18 @@ from costmodel.exchange.detect import RL_FORMATS
 from costmodel.exchange.foreign_keys import ForeignKeys, Format
 from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.family import FIELDS
-from costmodel.exchange.option_rows import NOTHING, Row, When, choice, known, nested, option, part, switch, written
+from costmodel.exchange.option_rows import (
+    NOTHING,
+    Row,
+    When,
+    choice,
+    nested_sections,
+    option,
+    option_table,
+    part,
+    switch,
+    written,
+)
 from costmodel.exchange.serving import benchmark
 from costmodel.exchange.serving.exported_command import ENGINES
 from costmodel.exchange.training import deepspeed, maxtext, nanotron, torchtitan
@@ -70,7 +81,11 @@ def test_a_value_that_a_row_writes_is_the_one_that_it_reads(name: str, row: Row,
     table = {row.option: row}
     options = written(table, Stated(row.key, ours), refuse, {})
     tree: Any = {row.option: options[row.option]} if row.option in options else {}
-    for stated in (tree, nested(tree), {name: str(value) for name, value in tree.items()}):  # as words of a command
+    for stated in (
+        tree,
+        nested_sections(tree),
+        {name: str(value) for name, value in tree.items()},
+    ):  # as words of a command
         keys = ForeignKeys(stated, table, "a.yaml", "1.0")
         found = keys[row.option].value
         assert (found, keys.faults) == (ours, [])
@@ -145,7 +160,7 @@ def test_every_format_that_is_told_apart_has_a_table() -> None:
     assert {entry.name for entry in LAYERED.values()} <= FORMATS.keys()
 
 
-TABLE = known(
+TABLE = option_table(
     option("size", "plan.tp", "count", 2),
     option("old-size", kind="count", old="size"),
     option("kept", "plan.zero", switch(3, 2)),
@@ -193,7 +208,7 @@ def test_what_a_row_cannot_write_is_refused_and_nothing_is_not_written() -> None
     assert switch(True).read("no") == NOTHING
 
 
-FILES = [path for path in Path(rows.__file__).parent.rglob("*.py") if "known(" in path.read_text("utf-8")]
+FILES = [path for path in Path(rows.__file__).parent.rglob("*.py") if "option_table(" in path.read_text("utf-8")]
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.name != "option_rows.py"], ids=lambda path: path.stem)
@@ -203,9 +218,9 @@ def test_an_option_stands_in_one_row_of_its_table(path: Path, monkeypatch: pytes
     def counted(*entries: Row | Iterable[Row]) -> dict[str, Row]:
         every = [row for entry in entries for row in ([entry] if isinstance(entry, Row) else entry)]
         twice.extend(name for name, often in Counter(row.option for row in every).items() if often > 1)
-        return known(every)
+        return option_table(every)
 
-    monkeypatch.setattr(rows, "known", counted)
+    monkeypatch.setattr(rows, "option_table", counted)
     runpy.run_path(str(path))
     assert twice == []
 
@@ -213,7 +228,7 @@ def test_an_option_stands_in_one_row_of_its_table(path: Path, monkeypatch: pytes
 def test_an_option_is_added_in_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the row it is read, written, known and read back."""
     monkeypatch.setitem(deepspeed.TABLE, "toy.size", option("toy.size", "plan.vpp", "count", 1))
-    for tree in ({"toy": {"size": 4}}, nested(written(deepspeed.TABLE, Stated("plan.vpp", 4), refuse, {}))):
+    for tree in ({"toy": {"size": 4}}, nested_sections(written(deepspeed.TABLE, Stated("plan.vpp", 4), refuse, {}))):
         layer = deepspeed.read_deepspeed(tree, "a.json")
         assert (layer.facts["plan.vpp"].value, layer.faults, layer.losses, layer.warnings) == (4, [], [], [])
         assert [(key.name, key.verdict) for key in layer.keys] == [("toy.size", "read")]

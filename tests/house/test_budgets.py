@@ -23,12 +23,12 @@ BUDGETS = {
     "estimate/serving": 9_670,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
     "estimate/training": 7_800,
     "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
-    "exchange": 6_400,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
+    "exchange": 6_450,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
     "exchange/huggingface": 4_850,
     "exchange/megatron": 2_450,  # with options whose loss is explained
     "exchange/rl": 2_300,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
-    "exchange/training": 3_700,  # with recipes of torchtitan, written
+    "exchange/training": 3_750,  # with recipes of torchtitan, written
     "explore": 19_300,  # one search; what to buy and why not less, with equations; changes that fit together
     "explore/serving": 3_900,  # a model on every machine, points of benchmarks
     "ground": 2_150,  # with durations in a given unit
@@ -51,7 +51,7 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = {
-    "imports, % of code lines": Ceiling(11.0, slack=0.2, step=0.1, target=7),
+    "imports, % of code lines": Ceiling(11.1, slack=0.2, step=0.1, target=7),
     "files": Ceiling(507, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(6, slack=5),
     "imports in the longest chain": Ceiling(57, slack=2, target=25),

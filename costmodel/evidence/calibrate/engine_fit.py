@@ -40,7 +40,7 @@ from costmodel.evidence.validate.validate_serving import (
     plausible,
 )
 from costmodel.exchange.tables.csv_cells import CsvRow
-from costmodel.exchange.tables.kernel_table import stem
+from costmodel.exchange.tables.kernel_table import file_stem
 from costmodel.exchange.tables.run_table import Table
 from costmodel.exchange.tables.serving_table import LOGGED, ServingTable, read_serving_runs
 from costmodel.ground.errors import CostModelError, Place, fail
@@ -608,7 +608,7 @@ def robust_step(
 
 def engine_texts(fit: EngineFit) -> dict[Path, str]:
     """The documents with what the benchmarks identify; comments and order stay."""
-    where = ", ".join(f"{stem(table.file)} {table.digest}" for table in fit.tables) + f", {fit.runs} runs"
+    where = ", ".join(f"{file_stem(table.file)} {table.digest}" for table in fit.tables) + f", {fit.runs} runs"
     source, shelf = own_source(where), CachedReader()
     fitted: dict[LeafPath, str] = {}
     for each in fit.constants if not fit.why else ():

@@ -49,7 +49,7 @@ from costmodel.evidence.calibrate.regression_problem import (
 )
 from costmodel.evidence.validate.outcomes import Where, chosen_rows, meant, nothing_chosen
 from costmodel.evidence.validate.spelling import SkippedRow
-from costmodel.exchange.tables.kernel_table import read_runs, stem
+from costmodel.exchange.tables.kernel_table import file_stem, read_runs
 from costmodel.exchange.tables.run_table import Table
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
@@ -551,7 +551,7 @@ def texts(refined: Refined) -> dict[Path, str]:
     """The documents of the working folder with the fitted values; comments and order stay."""
     if refined.why:
         return {}
-    where = ", ".join(f"{stem(table.file)} {table.digest}" for table in refined.tables) + f", {refined.runs} runs"
+    where = ", ".join(f"{file_stem(table.file)} {table.digest}" for table in refined.tables) + f", {refined.runs} runs"
     source = own_source(where)
     shown: dict[tuple[str, str, str], list[Posterior]] = {}
     for part in refined.fit.constants:

@@ -37,7 +37,7 @@ from costmodel.equations.network.collectives import Operation, wire_bytes
 from costmodel.equations.parallelism.counts import tokens_in_micro_batch
 from costmodel.evidence.calibrate.regression import Array, Columns, Constant, FittedForm
 from costmodel.exchange.tables.csv_cells import CsvRow
-from costmodel.exchange.tables.kernel_table import Timings, stem
+from costmodel.exchange.tables.kernel_table import Timings, file_stem
 from costmodel.ground.record import record
 
 # Closed forms of fused inference kernels, over columns of measured shapes.
@@ -241,7 +241,7 @@ def gathered(tables: list[Timings], shelf: CachedReader, node: str | None = None
             try:
                 for key, shape in _READERS[table.kind](row, shelf):
                     samples.shapes[key].append(shape)
-                    samples.files[key][stem(table.file)] = table.digest
+                    samples.files[key][file_stem(table.file)] = table.digest
             except UnusedRow as reason:
                 samples.left_out[str(reason)] += 1
     return samples

@@ -27,13 +27,13 @@ from costmodel.exchange.huggingface.stored_weights import KEYS, stored_weights
 from costmodel.exchange.import_result import VERDICTS, Imported, Loss, Origin, OriginValue, StatedKey, Verdict
 from costmodel.exchange.values import (
     LONGEST_NAME,
+    as_text,
     document_name,
-    gathered,
+    layers_by_kind,
     likely_name,
     parse_json,
-    placed,
+    placed_document,
     printable,
-    shown,
     unknown_names,
 )
 from costmodel.ground.errors import CostModelError, Fault, Place
@@ -51,7 +51,7 @@ def read_config(text: str, file: str, name: str = "", beside: tuple[str, str] | 
     choice = choose(whole, file)
     config = Config(choice.tree, choice.family, file)
     title = _title(choice.tree, name, choice.family)
-    tree = model(config, document_name(name or title), title)
+    tree = model_document(config, document_name(name or title), title)
     if choice.vision is not None:
         tree["vision"] = choice.vision
     for refusal in choice.family.refusals:
@@ -59,16 +59,16 @@ def read_config(text: str, file: str, name: str = "", beside: tuple[str, str] | 
     mixture = any("experts" in kind for kind in tree["layers"])
     stored = stored_weights(config, whole, None if beside is None else _quantisation_settings(*beside), mixture=mixture)
     tree |= stored.keys
-    losses = [*choice.losses, *_family_losses(config), *config.losses, *lone_routers(tree)]
-    losses += [*_costs(config, choice), *stored.losses]
-    _weigh(config, losses, tree)
+    losses = [*choice.losses, *_family_losses(config), *config.losses, *single_expert_routers(tree)]
+    losses += [*_option_losses(config, choice), *stored.losses]
+    _refuse_large_losses(config, losses, tree)
     warnings = [*config.warnings, *_unknown_options(config, choice)]
     if config.faults:
         raise CostModelError(*config.faults)
-    document, origins = placed(tree, Place(file))
+    document, origins = placed_document(tree, Place(file))
     validate(Model, document, file)
     kind = f"config.json of transformers, {choice.family.classes[0]}"
-    keys = (*_around(config, choice, whole), *_verdicts(config, choice, losses, whole), *stored.verdicts)
+    keys = (*_outer_verdicts(config, choice, whole), *_key_verdicts(config, choice, losses, whole), *stored.verdicts)
     return Imported(kind, document, origins, tuple(losses), tuple(warnings), keys=keys)
 
 
@@ -78,25 +78,25 @@ def _quantisation_settings(text: str, file: str) -> Mapping | None:
     return found if isinstance(found, Mapping) else None
 
 
-def _around(config: Config, choice: FamilyChoice, whole: Mapping) -> Iterator[StatedKey]:
-    """The verdict for every key of a multimodal file outside its text model."""
+def _outer_verdicts(config: Config, choice: FamilyChoice, whole: Mapping) -> Iterator[StatedKey]:
+    """The verdict for every key of a multimodal file that is outside its text model."""
     lost = {loss.place: VERDICTS[loss.kind] for loss in choice.losses if loss.place is not None}
     for key in (key for key in whole if choice.inside and key != choice.inside):
         name, verdict = str(key), lost.get(key.place)
         if verdict is None and name in _OF_WRAPPERS:
             verdict = "read"
         elif verdict is None:
-            verdict = "no effect" if knows(config.family, name) else "not expressible"
+            verdict = "no effect" if is_known_option(config.family, name) else "not expressible"
         yield StatedKey(printable(name), verdict, key.place)
 
 
-def _verdicts(config: Config, choice: FamilyChoice, losses: list[Loss], whole: Mapping) -> Iterator[StatedKey]:
+def _key_verdicts(config: Config, choice: FamilyChoice, losses: list[Loss], whole: Mapping) -> Iterator[StatedKey]:
     """The verdict for every key of the file."""
     lost = {loss.place: VERDICTS[loss.kind] for loss in losses if loss.place is not None}
     stated = whole[choice.inside] if choice.inside else whole
     for key in (key for key in config.tree if key in stated):
         name, verdict = str(key), lost.get(key.place, lost.get(key.at))
-        if verdict is None and not knows(config.family, name) and name not in choice.outer:
+        if verdict is None and not is_known_option(config.family, name) and name not in choice.outer:
             verdict = "not expressible"
         usual: Verdict = "read" if name in config.looked_at or name in KEYS else "no effect"
         path = f"{choice.inside}.{name}" if choice.inside else name
@@ -124,7 +124,7 @@ def _add_refusals(config: Config, refusal: Refusal) -> None:
         wanted = config.number(item[1:]) if isinstance(item, str) and item.startswith("=") else item
         if value == wanted and isinstance(value, bool) == isinstance(wanted, bool):
             return
-    sentence = f"{config.family.classes[0]} with {refusal.name} {shown(value)}"
+    sentence = f"{config.family.classes[0]} with {refusal.name} {as_text(value)}"
     config.refuse("X003", sentence, place, f"{refusal.reason}; nothing was written")
 
 
@@ -132,8 +132,8 @@ def _family_losses(config: Config) -> list[Loss]:
     return [loss for lost in config.family.losses if (loss := lost(config)) is not None]
 
 
-def _weigh(config: Config, losses: list[Loss], tree: dict[str, Any]) -> None:
-    """A fault for every loss whose parameters are too many to be left out."""
+def _refuse_large_losses(config: Config, losses: list[Loss], tree: dict[str, Any]) -> None:
+    """Records a fault for every loss that leaves out too many parameters of the model."""
     least = least_parameters(tree) if not config.faults else float("inf")
     for loss in losses:
         if abs(loss.parameters) > WEIGHTY * least:
@@ -143,7 +143,7 @@ def _weigh(config: Config, losses: list[Loss], tree: dict[str, Any]) -> None:
             config.refuse("X003", sentence, loss.place, hint)
 
 
-def _costs(config: Config, choice: FamilyChoice) -> list[Loss]:
+def _option_losses(config: Config, choice: FamilyChoice) -> list[Loss]:
     """Losses for options that the file sets and the document does not state, by their effect on the cost."""
     losses, used = [], known_options(config.family)
     for key, value in config.tree.items():
@@ -165,7 +165,7 @@ def known_options(family: Family) -> set[str]:
     return {name.split(".")[0] for name in (*spelled, *(refusal.name for refusal in family.refusals))}
 
 
-def knows(family: Family, name: str) -> bool:
+def is_known_option(family: Family, name: str) -> bool:
     """Whether the table has an entry for an option, or lists it as free of cost."""
     return (
         name in known_options(family)
@@ -185,7 +185,7 @@ def _unknown_options(config: Config, choice: FamilyChoice) -> list[Fault]:
     unknown = [
         (str(key), key.place)
         for key in config.tree
-        if not knows(config.family, str(key)) and str(key) not in choice.outer
+        if not is_known_option(config.family, str(key)) and str(key) not in choice.outer
     ]
     words = f"options that {config.family.configuration} does not have"
     return unknown_names(words, unknown, lambda name: likely_name(name, known_options(config.family)))
@@ -198,8 +198,8 @@ _OF_HEAD = {"head_transform": "head_transform", "head_bias": "head_has_bias"}
 _TOP = ("vocab", "hidden", "positions", "max_sequence")
 
 
-def model(config: Config, name: str, title: str) -> dict[str, Any]:
-    """The model as nested mappings whose leaves are values with origins."""
+def model_document(config: Config, name: str, title: str) -> dict[str, Any]:
+    """The model document as nested mappings whose leaves are values with origins."""
     made = Origin("file", "the file itself", config.place)
     tree: dict[str, Any] = {
         "schema": OriginValue("costmodel/model/v1", made),
@@ -219,23 +219,20 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
     tree |= {"tied": config["tied"], "norm": config["norm"]}
     tree |= {key: config[name] for key, name in _OF_HEAD.items() if config.flag(name)}
     marks = config.family.layers(config)
-    tree["layers"], losses = gathered(
+    tree["layers"], losses = layers_by_kind(
         marks, lambda mark: config.family.build(config, mark), config["layer_count"].origin
     )
     config.losses.extend(losses)
     if config["prediction_depth"].value is not None and marks:
         ahead = config.family.ahead
         layer = config.family.build(config, marks[-1]) if ahead is None else ahead(config)
-        tree["prediction"] = {
-            "depth": config["prediction_depth"],
-            "layer": {"count": OriginValue(1, made), **layer},
-        }
+        tree["prediction"] = {"depth": config["prediction_depth"], "layer": {"count": OriginValue(1, made), **layer}}
     source = {"title": OriginValue(f"config.json of {title}", made), "where": OriginValue(config.file, made)}
     return tree | {"source": OriginValue("config", made), "sources": {"config": source}}
 
 
-def lone_routers(tree: dict[str, Any]) -> Iterator[Loss]:
-    """A loss for the routers of layers with one expert: the classes build them, and costmodel does not count them."""
+def single_expert_routers(tree: dict[str, Any]) -> Iterator[Loss]:
+    """The loss for routers of layers with one expert: the classes build them, and costmodel does not count them."""
     alone = [kind for kind in tree["layers"] if "experts" in kind and kind["experts"]["count"].value == 1]
     if alone:
         rows = sum(kind["count"].value for kind in alone)

@@ -1,4 +1,4 @@
-"""Which family a config.json is of, and where in it the text model stands."""
+"""Chooses the model family of a config.json, and finds the text model inside a multimodal file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from costmodel.exchange.huggingface.families.multimodal import WRAPPERS, Wrapper
 from costmodel.exchange.huggingface.families.refused import class_stem, reason
 from costmodel.exchange.huggingface.family import TRANSFORMERS, Family, Half
 from costmodel.exchange.import_result import Loss, Origin, OriginValue
-from costmodel.exchange.values import likely_name, shown
+from costmodel.exchange.values import as_text, likely_name
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 # Options of any config.json that cost nothing, or little, or belong elsewhere.
@@ -60,9 +60,7 @@ APPROXIMATED = {
     "final_logit_softcapping": "logits are capped by a tanh, whose time is not modelled",
     "clip_qkv": "queries, keys and values are clipped, whose time is not modelled",
 }
-CANNOT_BE_SAID = {
-    "num_mtp_modules": "modules of multi-token prediction, whose shape is not in the file",
-}
+CANNOT_BE_SAID = {"num_mtp_modules": "modules of multi-token prediction, whose shape is not in the file"}
 # Parts of a multimodal configuration beside the text model.
 OTHER_PARTS = re.compile(
     r"(vision|audio|speech|image|video|mm|vq|vqmodel|projector|connector|resampler|encoder|talker|vit|perceiver|q?former)"
@@ -90,7 +88,7 @@ class FamilyChoice(NamedTuple):
     inside: str = ""
 
 
-class _Named(NamedTuple):
+class _ModelNames(NamedTuple):
     """The names that a mapping gives its model: the first architecture and the model type."""
 
     architecture: str
@@ -103,13 +101,13 @@ def choose(tree: Any, file: str) -> FamilyChoice:
     if not isinstance(tree, Mapping):
         raise fail("X001", "a config.json is a mapping of keys to values", Place(file, 1, 1))
     named = _model_names(tree, file)
-    wrapper = next((one for one in WRAPPERS if _around(one, named)), None)
+    wrapper = next((one for one in WRAPPERS if _belongs_to_wrapper(one, named)), None)
     if wrapper is None:
         return FamilyChoice(_family_of_class(named), tree, (), frozenset())
     return _text_model_inside(wrapper, tree, named, file)
 
 
-def _model_names(tree: Mapping, file: str) -> _Named:
+def _model_names(tree: Mapping, file: str) -> _ModelNames:
     """The names of the model in a mapping; a fault if both are missing."""
     listed, model_type = tree.get("architectures"), tree.get("model_type")
     places = {str(key): key.at for key in tree if str(key) in ("architectures", "model_type")}
@@ -121,27 +119,27 @@ def _model_names(tree: Mapping, file: str) -> _Named:
         else []
     )
     if model_type is not None and not isinstance(model_type, str):
-        wrong.append(Fault("D006", f"model_type is text, not {shown(model_type)}", places["model_type"]))
+        wrong.append(Fault("D006", f"model_type is text, not {as_text(model_type)}", places["model_type"]))
     if wrong:
         raise CostModelError(*wrong)
     if first is None and not model_type:
         hint = "a config.json of transformers has architectures and model_type"
         raise fail("X001", "the file states neither architectures nor model_type", Place(file, 1, 1), hint)
-    return _Named(shown(first or "").strip("'"), shown(model_type or "").strip("'"), place)
+    return _ModelNames(as_text(first or "").strip("'"), as_text(model_type or "").strip("'"), place)
 
 
 def _is_odd_list(listed: Any) -> bool:
     return listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed))
 
 
-def _around(wrapper: Wrapper, named: _Named) -> bool:
+def _belongs_to_wrapper(wrapper: Wrapper, named: _ModelNames) -> bool:
     """Whether a file belongs to a wrapper class: by `architectures`, or by `model_type` if no class is named."""
     if named.architecture:
         return named.architecture in wrapper.classes
     return named.model_type in wrapper.types
 
 
-def _family_of_class(named: _Named) -> Family:
+def _family_of_class(named: _ModelNames) -> Family:
     """The family of a class; the model type chooses between several, and decides alone if no class is named."""
     if named.architecture:
         of_class = [family for family in FAMILIES if named.architecture in family.classes]
@@ -155,9 +153,9 @@ def _family_of_class(named: _Named) -> Family:
     raise CostModelError(_unknown_class(named))
 
 
-def _unknown_class(named: _Named) -> Fault:
+def _unknown_class(named: _ModelNames) -> Fault:
     """A fault for an unknown class or type: refused for a stated reason, for another task, or simply unknown."""
-    name = named.architecture or f"model type {shown(named.model_type)}"
+    name = named.architecture or f"model type {as_text(named.model_type)}"
     why = reason(named.model_type, named.architecture)
     if why:
         return Fault("X003", f"{name}: the model document cannot express {why}", named.place, "nothing was written")
@@ -173,7 +171,7 @@ def _unknown_class(named: _Named) -> Fault:
     return Fault("X003", f"{name} is not a class that is known here", named.place, hint)
 
 
-def _text_model_inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> FamilyChoice:
+def _text_model_inside(wrapper: Wrapper, tree: Mapping, named: _ModelNames, file: str) -> FamilyChoice:
     """The text model inside a multimodal file, with the tied-embeddings option that the wrapper applies."""
     key = next((key for key in wrapper.keys if isinstance(tree.get(key), Mapping)), "")
     if not key and not wrapper.flat:
@@ -187,7 +185,7 @@ def _text_model_inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str
     else:
         raise fail("X002", f"{key} has neither architectures nor model_type", named.place)
     parts = [part for part in tree if part != key and OTHER_PARTS.fullmatch(str(part)) and tree[part]]
-    vision = tower_of(wrapper.types[0], tree.get("vision_config"), tree)
+    vision = vision_tower(wrapper.types[0], tree.get("vision_config"), tree)
     losses = [
         Loss("not expressible", f"{part}: only the text model is read", part.place)
         for part in parts
@@ -200,7 +198,7 @@ def _text_model_inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str
     return FamilyChoice(family, read, tuple(losses), frozenset(map(str, parts)), vision, key)
 
 
-def _inner_family(named: _Named) -> Family:
+def _inner_family(named: _ModelNames) -> Family:
     """The family of a text model inside a wrapper; for an unknown class the model type decides."""
     by_type = [family for family in FAMILIES if named.model_type in family.types]
     return by_type[0] if by_type and named.architecture not in _KNOWN else _family_of_class(named)
@@ -234,7 +232,7 @@ class UnreadableSizeError(Exception):
     """A size of the tower that is missing or no whole number."""
 
 
-class _Sizes(NamedTuple):
+class _TowerSizes(NamedTuple):
     """The mapping of a tower, and the class of its configuration."""
 
     tree: Mapping
@@ -259,7 +257,9 @@ class _Sizes(NamedTuple):
         return OriginValue(value, Origin("derived", text))
 
 
-def _layer(sizes: _Sizes, count: OriginValue, hidden: OriginValue, heads: OriginValue, ffn: OriginValue) -> Half:
+def _vision_layer(
+    sizes: _TowerSizes, count: OriginValue, hidden: OriginValue, heads: OriginValue, ffn: OriginValue
+) -> Half:
     """A layer of a vision transformer: attention of all patches to all, and an MLP, all with biases."""
     if hidden.value % heads.value:
         raise UnreadableSizeError("heads")
@@ -270,11 +270,11 @@ def _layer(sizes: _Sizes, count: OriginValue, hidden: OriginValue, heads: Origin
     return {"count": count, "attention": attention, "mlp": mlp}
 
 
-def _qwen_tower(sizes: _Sizes, _outer: Mapping, *, inner_layers: bool) -> Half:
+def _qwen_tower(sizes: _TowerSizes, _outer: Mapping, *, inner_layers: bool) -> Half:
     """Qwen3-VL's: rotary and learned positions, four patches to a token; inner layers may have projectors too."""
     hidden, side, merge = sizes("hidden_size", 1152), sizes("patch_size", 16), sizes("spatial_merge_size", 2)
     frames, channels = sizes("temporal_patch_size", 2), sizes("in_channels", 3)
-    layer = _layer(sizes, sizes("depth"), hidden, sizes("num_heads", 16), sizes("intermediate_size", 4304))
+    layer = _vision_layer(sizes, sizes("depth"), hidden, sizes("num_heads", 16), sizes("intermediate_size", 4304))
     joined = sizes.derived(hidden.value * merge.value**2, "hidden size x spatial_merge_size squared")
     common = {"inputs": joined, "inner": joined, "biases": sizes.fixed(True), "norm": sizes.fixed("layernorm")}
     projectors = [{**common, "norm_width": hidden}]
@@ -297,13 +297,13 @@ def _qwen_tower(sizes: _Sizes, _outer: Mapping, *, inner_layers: bool) -> Half:
     }
 
 
-def _siglip(sizes: _Sizes, outer: Mapping) -> Half:
+def _siglip(sizes: _TowerSizes, outer: Mapping) -> Half:
     """SigLIP's as Gemma 3 has it: learned positions, the mean of neighbouring patches, one matrix to the stream."""
     hidden, side, picture = sizes("hidden_size", 768), sizes("patch_size", 16), sizes("image_size", 224)
     count, heads = sizes("num_hidden_layers"), sizes("num_attention_heads", 12)
-    layer = _layer(sizes, count, hidden, heads, sizes("intermediate_size", 3072))
+    layer = _vision_layer(sizes, count, hidden, heads, sizes("intermediate_size", 3072))
     patches = (picture.value // side.value) ** 2
-    tokens = _Sizes(outer, "Gemma3Config")("mm_tokens_per_image", 256)
+    tokens = _TowerSizes(outer, "Gemma3Config")("mm_tokens_per_image", 256)
     if patches % tokens.value:
         raise UnreadableSizeError("mm_tokens_per_image")
     patch = sizes("num_channels", 3).value * side.value**2
@@ -321,26 +321,30 @@ def _siglip(sizes: _Sizes, outer: Mapping) -> Half:
     }
 
 
-class _Tower(NamedTuple):
+class _TowerKind(NamedTuple):
     configuration: str
-    build: Callable[[_Sizes, Mapping], Half]
+    build: Callable[[_TowerSizes, Mapping], Half]
 
 
-TOWERS: dict[str, _Tower] = {
-    "qwen3_vl": _Tower("Qwen3VLVisionConfig", lambda sizes, outer: _qwen_tower(sizes, outer, inner_layers=True)),
-    "qwen3_vl_moe": _Tower("Qwen3VLMoeVisionConfig", lambda sizes, outer: _qwen_tower(sizes, outer, inner_layers=True)),
-    "qwen3_5": _Tower("Qwen3_5VisionConfig", lambda sizes, outer: _qwen_tower(sizes, outer, inner_layers=False)),
-    "qwen3_5_moe": _Tower("Qwen3_5MoeVisionConfig", lambda sizes, outer: _qwen_tower(sizes, outer, inner_layers=False)),
-    "gemma3": _Tower("SiglipVisionConfig", _siglip),
+TOWERS: dict[str, _TowerKind] = {
+    "qwen3_vl": _TowerKind("Qwen3VLVisionConfig", lambda sizes, outer: _qwen_tower(sizes, outer, inner_layers=True)),
+    "qwen3_vl_moe": _TowerKind(
+        "Qwen3VLMoeVisionConfig", lambda sizes, outer: _qwen_tower(sizes, outer, inner_layers=True)
+    ),
+    "qwen3_5": _TowerKind("Qwen3_5VisionConfig", lambda sizes, outer: _qwen_tower(sizes, outer, inner_layers=False)),
+    "qwen3_5_moe": _TowerKind(
+        "Qwen3_5MoeVisionConfig", lambda sizes, outer: _qwen_tower(sizes, outer, inner_layers=False)
+    ),
+    "gemma3": _TowerKind("SiglipVisionConfig", _siglip),
 }
 
 
-def tower_of(model_type: str, tree: Any, outer: Mapping) -> Half | None:
-    """The tower of a mapping; nothing where its class is not known, or the file leaves its sizes open."""
+def vision_tower(model_type: str, tree: Any, outer: Mapping) -> Half | None:
+    """The vision tower in a mapping; None if its class is unknown or the file leaves sizes open."""
     known = TOWERS.get(model_type)
     if known is None or not isinstance(tree, Mapping):
         return None
     try:
-        return known.build(_Sizes(tree, known.configuration), outer)
+        return known.build(_TowerSizes(tree, known.configuration), outer)
     except UnreadableSizeError:
         return None

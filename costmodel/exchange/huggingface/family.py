@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.import_result import Loss, Origin, OriginValue
-from costmodel.exchange.values import shown
+from costmodel.exchange.values import as_text
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
 
@@ -401,7 +401,7 @@ class Config:
         spelling, value, place = found[0]
         for other, another, where in found[1:]:
             if another != value:
-                sentence = f"{spelling} {shown(value)} and {other} {shown(another)} are two names of one option"
+                sentence = f"{spelling} {as_text(value)} and {other} {as_text(another)} are two names of one option"
                 self.refuse("X004", sentence, where, f"{spelling} stands on line {place.line if place else 0}")
         self._of_its_age(spelling, option, place)
         if value is None:
@@ -413,7 +413,7 @@ class Config:
         spelling = option.names[0]
         for before, earlier in option.was:
             if self.version and self.version < version(before):
-                sentence = f"{spelling} is absent: {shown(option.default)} today, {shown(earlier)} before {before}"
+                sentence = f"{spelling} is absent: {as_text(option.default)} today, {as_text(earlier)} before {before}"
                 self.warnings.append(Fault("X006", sentence, self.place, f"write {spelling} into the file"))
                 break
         if option.default is None:
@@ -444,7 +444,7 @@ class Config:
         wanted = {"flag": bool, "word": str, "list": list}[kind]
         if isinstance(value, wanted):
             return value
-        self.refuse("D006", f"{_WANTED[kind]} is expected for {spelling}, not {shown(value)}", place)
+        self.refuse("D006", f"{_WANTED[kind]} is expected for {spelling}, not {as_text(value)}", place)
         self._unsound.add(name)
         return _HARMLESS[kind]
 
@@ -463,11 +463,11 @@ class Config:
         kind, optional = FIELDS[name].kind, FIELDS[name].optional
         least = -LARGEST if kind == "figure" else 0 if optional else 1
         if isinstance(value, bool) or not isinstance(value, int | float):
-            fault = "D006", f"{_WANTED[kind]} is expected for {spelling}, not {shown(value)}"
+            fault = "D006", f"{_WANTED[kind]} is expected for {spelling}, not {as_text(value)}"
         elif not least <= value <= LARGEST:
-            fault = "D008", f"{spelling} {shown(value)} is out of range: {least:g} to {LARGEST:g}"
+            fault = "D008", f"{spelling} {as_text(value)} is out of range: {least:g} to {LARGEST:g}"
         elif kind != "figure" and value != int(value):
-            fault = "D008", f"a whole number is expected for {spelling}, not {shown(value)}"
+            fault = "D008", f"a whole number is expected for {spelling}, not {as_text(value)}"
         else:
             return value if kind == "figure" else int(value) or None
         self.refuse(*fault, place)

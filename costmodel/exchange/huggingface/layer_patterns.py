@@ -1,4 +1,4 @@
-"""Which layer is of which kind: the orders that configuration classes know, each as a mark for every layer in turn."""
+"""The kind of every layer, in the orders that configuration classes know: attention or window, experts or MLP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.exchange.huggingface.family import Config, DerivedValue, Feed, LayerHalves, Mixer
 from costmodel.exchange.import_result import Loss, Origin, OriginValue
-from costmodel.exchange.values import shown
+from costmodel.exchange.values import as_text
 
 Mixers = Callable[[Config], list[Mixer]]
 Feeds = Callable[[Config], list[Feed]]
@@ -57,7 +57,7 @@ def everywhere(mixer: Mixer) -> Mixers:
 
 def windows_everywhere(config: Config) -> list[Mixer]:
     """Window attention in every layer, if the model has a window."""
-    return [windowed(config)] * layer_count(config)
+    return [window_or_full(config)] * layer_count(config)
 
 
 def rotary_layers(config: Config) -> list[bool]:
@@ -70,21 +70,21 @@ def rotary_layers(config: Config) -> list[bool]:
 
 def windows_without_positions(config: Config) -> list[Mixer]:
     """A window in the layers without rotary positions, where windows are switched on."""
-    window = windowed(config) if config.flag("windowed") else "full"
+    window = window_or_full(config) if config.flag("windowed") else "full"
     return ["full" if rotary else window for rotary in rotary_layers(config)]
 
 
 def chunks_with_positions(config: Config) -> list[Mixer]:
     """Chunked attention in the layers with rotary positions, full attention in the others."""
-    return [windowed(config) if rotary else "full" for rotary in rotary_layers(config)]
+    return [window_or_full(config) if rotary else "full" for rotary in rotary_layers(config)]
 
 
 def windows_where_on(config: Config) -> list[Mixer]:
     """A window in every layer, where windows are switched on."""
-    return [windowed(config) if config.flag("windowed") else "full"] * layer_count(config)
+    return [window_or_full(config) if config.flag("windowed") else "full"] * layer_count(config)
 
 
-def by_layer_type(otherwise: Mixers) -> Mixers:
+def listed_mixers(otherwise: Mixers) -> Mixers:
     """A function that reads the mixer of every layer from layer_types, or uses another order if there is no list."""
 
     def typed(config: Config) -> list[Mixer]:
@@ -94,18 +94,18 @@ def by_layer_type(otherwise: Mixers) -> Mixers:
             return otherwise(config)
         if not has_one_per_layer(config, types.value, count, "layer_types"):
             return ["full"] * count
-        window, found = windowed(config), [_mixer_of_item(config, item) for item in types.value]
+        window, found = window_or_full(config), [_mixer_of_item(config, item) for item in types.value]
         return [window if mixer == "window" else mixer for mixer in found]
 
     return typed
 
 
-def full_every(config: Config) -> list[Mixer]:
+def full_every_nth(config: Config) -> list[Mixer]:
     """Full attention in every nth layer, a window in the others."""
     step, count = config["window_pattern"].value, layer_count(config)
     if not isinstance(step, int) or step < 1:
         return ["full"] * count
-    window = windowed(config)
+    window = window_or_full(config)
     return ["full" if (index + 1) % step == 0 else window for index in range(count)]
 
 
@@ -113,21 +113,21 @@ def full_first_of(step: int) -> Mixers:
     """A function that gives full attention to the first layer of every `step` layers, and a window to the others."""
 
     def ordered(config: Config) -> list[Mixer]:
-        window = windowed(config)
+        window = window_or_full(config)
         return ["full" if index % step == 0 else window for index in range(layer_count(config))]
 
     return ordered
 
 
-def windows_from(config: Config) -> list[Mixer]:
+def windows_after_first(config: Config) -> list[Mixer]:
     """Full attention in the first `window_from` layers; a window in the others, if windows are switched on."""
     count, ahead = layer_count(config), leading_layers(config, "window_from")
-    window = windowed(config) if config.flag("windowed") else "full"
+    window = window_or_full(config) if config.flag("windowed") else "full"
     mixers: list[Mixer] = ["full"] * ahead
     return mixers + [window] * (count - ahead)
 
 
-def windowed(config: Config) -> Mixer:
+def window_or_full(config: Config) -> Mixer:
     """The mixer "window" if attention has a window shorter than the longest sequence, else "full"."""
     window = config["window"].value
     return "full" if window is None or window >= config.number("max_sequence") else "window"
@@ -140,7 +140,7 @@ def _mixer_of_item(config: Config, item: Any) -> Mixer:
         return "linear"
     if known is None:
         name, place = config.family.classes[0], config["layer_types"].place
-        config.refuse("X003", f"{name} with layer_types {shown(item)}", place, "the model document has no such layer")
+        config.refuse("X003", f"{name} with layer_types {as_text(item)}", place, "the model document has no such layer")
     return known or "full"
 
 
@@ -165,14 +165,14 @@ def all_experts(config: Config) -> list[Feed]:
     return [sparse_feed(config)] * layer_count(config)
 
 
-def leading_dense(config: Config) -> list[Feed]:
+def experts_after_dense(config: Config) -> list[Feed]:
     """An MLP in the leading dense layers, experts in the others."""
     count, ahead = layer_count(config), leading_layers(config, "leading_dense")
     feeds: list[Feed] = ["mlp"] * ahead
     return feeds + [sparse_feed(config)] * (count - ahead)
 
 
-def sparse_steps(config: Config) -> list[Feed]:
+def experts_every_nth(config: Config) -> list[Feed]:
     """Experts in every nth layer, except in layers that are listed as dense."""
     step, listed = config.number("sparse_step"), listed_layers(config)
     feeds: list[Feed] = []
@@ -181,7 +181,7 @@ def sparse_steps(config: Config) -> list[Feed]:
     return feeds
 
 
-def by_mlp_type(otherwise: Feeds) -> Feeds:
+def listed_feeds(otherwise: Feeds) -> Feeds:
     """A function that reads the feed-forward half of every layer from a list, or uses another order without a list."""
 
     def typed(config: Config) -> list[Feed]:
@@ -195,7 +195,7 @@ def by_mlp_type(otherwise: Feeds) -> Feeds:
         for item in types.value:
             feed = _MLP_TYPES.get(item) if isinstance(item, str) else None
             if feed is None:
-                config.refuse("X003", f"{config.family.classes[0]} with mlp_layer_types {shown(item)}", types.place)
+                config.refuse("X003", f"{config.family.classes[0]} with mlp_layer_types {as_text(item)}", types.place)
             feeds.append(feed or "mlp")
         return feeds
 
@@ -227,7 +227,7 @@ def multiple_of(name: str, factor: int) -> DerivedValue:
     return DerivedValue(text, lambda config: config.derived(factor * config.number(name), text, name))
 
 
-def product(*names: str) -> DerivedValue:
+def product_of(*names: str) -> DerivedValue:
     """A rule that multiplies several fields; None if one of them is absent or 0."""
     text = " x ".join(names)
 
@@ -266,7 +266,7 @@ def _hidden_by_heads(config: Config) -> OriginValue:
 
 
 HIDDEN_BY_HEADS = DerivedValue("hidden size / heads", _hidden_by_heads)
-SHARED_WIDTH = product("shared_experts", "expert_hidden")
+SHARED_WIDTH = product_of("shared_experts", "expert_hidden")
 ALIBI_OR_ROTARY = DerivedValue(
     "alibi where it is switched on, else rotary",
     lambda config: config.derived("alibi" if config.flag("alibi") else "rotary", "by alibi", "alibi"),

@@ -1,4 +1,4 @@
-"""The types that a checkpoint keeps its weights and cache in, and the linear maps that patterns of names select."""
+"""The number types in which a checkpoint stores its weights and KV cache, by the names of its matrices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from costmodel.documents.reader.foreign_readers import BESIDE
 from costmodel.exchange.huggingface.family import Config, Half
 from costmodel.exchange.import_result import Loss, Origin, OriginValue, StatedKey, Verdict
-from costmodel.exchange.values import printable, shown
+from costmodel.exchange.values import as_text, printable
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record
 
@@ -37,8 +37,8 @@ class WeightModule(NamedTuple):
     routed: bool = False
 
 
-def modules_of(hidden: int, layer: Half) -> list[WeightModule]:
-    """The linear maps of a layer, without the router."""
+def weight_modules(hidden: int, layer: Half) -> list[WeightModule]:
+    """The weight matrices of a layer, without the router; hidden: the width of the model."""
     found = list[WeightModule]()
     for kind, maps in _MAPS.items():
         if kind in layer:
@@ -56,6 +56,7 @@ def modules_of(hidden: int, layer: Half) -> list[WeightModule]:
 
 
 def _weight_module(parents: Sequence[str], leaves: str, parameters: float, *, routed: bool = False) -> WeightModule:
+    """A weight matrix with all names that its checkpoint may have."""
     names = tuple(f"{parent}.{leaf}" for parent, leaf in itertools.product(parents, leaves.split()))
     return WeightModule(names, parameters, routed)
 
@@ -63,6 +64,7 @@ def _weight_module(parents: Sequence[str], leaves: str, parameters: float, *, ro
 def _feed_modules(
     parents: Sequence[str], hidden: float, half: Half, count: float, *, routed: bool = False
 ) -> list[WeightModule]:
+    """The weight matrices of an MLP or of experts."""
     each = count * hidden * half["ffn_hidden"].value
     ahead = ["gate_proj gate_up_proj w1", "up_proj gate_up_proj w3"] if half["gated"].value else ["up_proj c_fc w1"]
     return [_weight_module(parents, leaves, each, routed=routed) for leaves in (*ahead, "down_proj c_proj w2")]
@@ -72,6 +74,7 @@ Maps = Iterator[tuple[str, float]]  # names of a map and its parameters
 
 
 def _attention_maps(hidden: float, of: dict[str, Any]) -> Maps:
+    """Checkpoint name and number of weights of each matrix in attention."""
     queries, keys = of["heads"] * of["head_dim"], of["kv_heads"] * of["head_dim"]
     yield "q_proj qkv_proj query_key_value", hidden * queries * (2 if of.get("output_gate") else 1)
     yield "k_proj qkv_proj query_key_value", hidden * keys
@@ -103,6 +106,7 @@ def _compressed_maps(hidden: float, of: dict[str, Any]) -> Maps:
 
 
 def _linear_maps(hidden: float, of: dict[str, Any]) -> Maps:
+    """Checkpoint name and number of weights of each matrix in linear attention."""
     values = of["heads"] * of["value_dim"]
     keys = of.get("key_heads", of["heads"]) * of.get("key_dim", of["value_dim"])
     yield "in_proj_qkv in_proj_qkvz qkv_proj q_proj", hidden * (2 * keys + values)
@@ -110,20 +114,22 @@ def _linear_maps(hidden: float, of: dict[str, Any]) -> Maps:
     yield "out_proj o_proj", hidden * values
 
 
-def _state_space(hidden: float, of: dict[str, Any]) -> Maps:
+def _state_space_maps(hidden: float, of: dict[str, Any]) -> Maps:
+    """Checkpoint name and number of weights of each matrix in a Mamba-2 mixer."""
     inner = of["heads"] * of["head_dim"]
     yield "in_proj", hidden * (2 * inner + 2 * of["groups"] * of["state"] + of["heads"])
     yield "out_proj", hidden * inner
 
 
 def _scan_maps(hidden: float, of: dict[str, Any]) -> Maps:
+    """Checkpoint name and number of weights of each matrix in a Mamba-1 mixer."""
     yield "in_proj", 2 * hidden * of["inner"]
     yield "out_proj", hidden * of["inner"]
 
 
 _MAPS: dict[str, Callable[[float, dict[str, Any]], Maps]] = {
     "attention": _attention_maps, "latent": _latent_maps, "compressed": _compressed_maps, "linear": _linear_maps,
-    "state_space": _state_space, "selective_scan": _scan_maps,
+    "state_space": _state_space_maps, "selective_scan": _scan_maps,
 }  # fmt: skip
 
 
@@ -288,14 +294,14 @@ _DEEPEST, _MOST = 8, 12
 
 
 @record
-class _Kept:
+class _StoredType:
     """The weight type that quantisation settings describe (None if unknown), and a note on how it is approximated."""
 
     type: str | None
     nearly: str = ""
 
 
-class Stored(NamedTuple):
+class StoredWeights(NamedTuple):
     """The keys of the model document about stored weights, the losses, and the verdict for every settings key."""
 
     keys: dict[str, OriginValue]
@@ -319,29 +325,29 @@ class _Settings(NamedTuple):
 
 def stored_weights(
     config: Config, whole: Mapping[Any, Any], beside: Mapping[Any, Any] | None, *, mixture: bool
-) -> Stored:
+) -> StoredWeights:
     """The weight types of a checkpoint, from quantisation settings in config.json or in a file beside it."""
     found, losses = _quantization_settings(config.tree, whole, beside), list[Loss]()
     if found is None:
-        expert = _of_experts(config, {}, losses) if mixture else {}
-        return Stored(expert, losses, [])
+        expert = _fill_expert_type(config, {}, losses) if mixture else {}
+        return StoredWeights(expert, losses, [])
     if not isinstance(found.written, Mapping):
         losses.append(Loss("not expressible", f"{found.name}: no quant_method: {_NO_TYPE}", found.place))
-        return Stored({}, losses, [])
+        return StoredWeights({}, losses, [])
     settings = found.values
     types = _Types(
         settings, f"{found.name}: {_quantization_method(settings) or 'no quant_method'}", found.place, mixture=mixture
     )
-    keys, lost = _cache(settings, found)
+    keys, lost = _fill_cache_type(settings, found)
     losses += lost
-    keys |= _of_modules(config, types, losses, found)
+    keys |= _type_keys(config, types, losses, found)
     if mixture:
-        keys |= _of_experts(config, settings, losses)
+        keys |= _fill_expert_type(config, settings, losses)
     verdicts = list(_verdicts_inside(found.written, f"{found.name}.", found.place, 0))
     unknown = [key.name for key in verdicts if key.verdict == "not expressible"]
     if unknown:
         losses.append(Loss("not expressible", f"not known: {', '.join(unknown[:_MOST])}", found.place))
-    return Stored(keys, losses, verdicts)
+    return StoredWeights(keys, losses, verdicts)
 
 
 _NO_TYPE = "no type of weights here matches it; set workload.weights to the nearest"
@@ -361,14 +367,15 @@ def _quantization_settings(
 
 
 def _quantization_method(settings: Mapping[Any, Any]) -> str:
+    """The quantisation method of settings; empty if they state none."""
     return str(settings.get("quant_method", "")).lower()
 
 
-def _cache(settings: Mapping[Any, Any], found: _Settings) -> tuple[dict[str, OriginValue], list[Loss]]:
+def _fill_cache_type(settings: Mapping[Any, Any], found: _Settings) -> tuple[dict[str, OriginValue], list[Loss]]:
     """The KV-cache type that the checkpoint has scales for, or a loss for a type that no workload has."""
     scheme, algorithm = settings.get("kv_cache_scheme"), settings.get("kv_cache_quant_algo")
     if isinstance(scheme, Mapping):
-        name, kind = "kv_cache_scheme", f"{scheme.get('type', 'int')}{shown(scheme.get('num_bits'))}"
+        name, kind = "kv_cache_scheme", f"{scheme.get('type', 'int')}{as_text(scheme.get('num_bits'))}"
     elif algorithm:
         name, kind = "kv_cache_quant_algo", str(algorithm).lower()
     else:
@@ -384,14 +391,14 @@ _EXPERTS = {
 }  # fmt: skip
 
 
-def _of_experts(config: Config, settings: Mapping[Any, Any], losses: list[Loss]) -> dict[str, OriginValue]:
+def _fill_expert_type(config: Config, settings: Mapping[Any, Any], losses: list[Loss]) -> dict[str, OriginValue]:
     """The weight type of routed experts, if expert_dtype states one."""
     value, place = config.written("expert_dtype")
     stated = settings.get("expert_dtype", value if place is not None else None)
     if stated is None:
         return {}
     if str(stated) not in _EXPERTS:
-        losses.append(Loss("not expressible", f"expert_dtype {shown(stated)}: {_NO_TYPE}", place))
+        losses.append(Loss("not expressible", f"expert_dtype {as_text(stated)}: {_NO_TYPE}", place))
         return {}
     return {"stored_experts": OriginValue(_EXPERTS[str(stated)], Origin("file", "expert_dtype", place))}
 
@@ -404,13 +411,13 @@ class _Types:
 
     def __init__(self, settings: Mapping[Any, Any], named: str, place: Place | None, *, mixture: bool) -> None:
         self.named, self.place = named, place
-        self.kept: list[_Kept] = []
+        self.kept: list[_StoredType] = []
         self.lists = [name for name in _LISTS if isinstance(settings.get(name), list | tuple)]
         self._ignored = Patterns([each for name in self.lists for each in settings[name]])
         self._groups = [(self._targets(targets), kept) for targets, kept in _groups(settings)]
         if not self._groups:
             alone = Patterns(["experts"]) if mixture and _quantization_method(settings) == "mxfp4" else None
-            self._groups = [(alone, _kept_types(_quantization_method(settings), settings))]
+            self._groups = [(alone, _stored_type(_quantization_method(settings), settings))]
         self.kept = [kept for _, kept in self._groups]
 
     def _targets(self, targets: object) -> Patterns | None:
@@ -440,14 +447,14 @@ class _Types:
         return [text for each in (self._ignored, *groups) for text in each.unread]
 
 
-def _of_modules(config: Config, types: _Types, losses: list[Loss], found: _Settings) -> dict[str, OriginValue]:
+def _type_keys(config: Config, types: _Types, losses: list[Loss], found: _Settings) -> dict[str, OriginValue]:
     """The document keys for the weight types of a model's linear maps."""
     place = found.place
     if all(kept.type is None for kept in types.kept):
         losses.append(Loss("not expressible", f"{types.named}: {_NO_TYPE}", place))
         return {}
     losses += [Loss("approximated", f"{types.named}: {kept.nearly}", place) for kept in types.kept if kept.nearly]
-    unread = [shown(text) for text in types.unread[:_MOST]]
+    unread = [as_text(text) for text in types.unread[:_MOST]]
     unread += [f"and {len(types.unread) - _MOST:,} more"] if len(types.unread) > _MOST else []
     losses += [Loss("not expressible", f"{types.named}: modules {text}", place) for text in unread]
     typed = _typed_modules(config, types)
@@ -473,7 +480,7 @@ def _typed_modules(config: Config, types: _Types) -> TypedModules:
 
     def modules(mark: Any) -> list[WeightModule]:
         """The weight matrices of the layer that a mark stands for."""
-        return modules_of(hidden, config.family.build(config, mark))
+        return weight_modules(hidden, config.family.build(config, mark))
 
     return typed_modules(marks, modules, types.of, alike=not types.distinguish_layers)
 
@@ -500,58 +507,63 @@ def _other_types(types: _Types, typed: TypedModules, others: str | None, routed:
 # --- what a method comes to
 
 
-def _groups(settings: Mapping[Any, Any]) -> Iterator[tuple[object, _Kept]]:
+def _groups(settings: Mapping[Any, Any]) -> Iterator[tuple[object, _StoredType]]:
     """Groups of modules, each with the type of its stored weights, of compressed-tensors, modelopt or quark."""
     groups, layers = settings.get("config_groups"), settings.get("quantized_layers")
     if isinstance(groups, Mapping):
         for group in groups.values():
-            yield (group.get("targets"), _of_group(group)) if isinstance(group, Mapping) else (None, _Kept(None))
+            yield (
+                (group.get("targets"), _compressed_tensors_type(group))
+                if isinstance(group, Mapping)
+                else (None, _StoredType(None))
+            )
     elif isinstance(layers, Mapping) and layers:
         algorithms = dict[str, list[object]]()
         for name, each in layers.items():
             algorithm = each.get("quant_algo") if isinstance(each, Mapping) else each
             algorithms.setdefault(str(algorithm).lower(), []).append(name)
         for algorithm, named in algorithms.items():
-            yield named, _types_of_algorithm(algorithm, settings)
+            yield named, _type_of_algorithm(algorithm, settings)
 
 
-def _kept_types(method: str, settings: Mapping[Any, Any]) -> _Kept:
+def _stored_type(method: str, settings: Mapping[Any, Any]) -> _StoredType:
     """The types of stored weights under a quantisation method with these settings."""
     if method in ("fp8", "fbgemm_fp8", "finegrained_fp8", "ptpc_fp8"):
-        return _Kept("fp8-block" if settings.get("weight_block_size") else "fp8")
+        return _StoredType("fp8-block" if settings.get("weight_block_size") else "fp8")
     if method in ("awq", "awq_marlin", "gptq", "gptq_marlin", "auto-round", "auto_round", "intel/auto-round", "hqq"):
-        return _of_whole_numbers(method, settings)
+        return _integer_stored_type(method, settings)
     if method == "bitsandbytes":
-        return _of_bitsandbytes(settings)
+        return _bitsandbytes_type(settings)
     if method in ("mxfp4", "nvfp4", "petit_nvfp4"):
-        return _Kept(method.removeprefix("petit_"))
+        return _StoredType(method.removeprefix("petit_"))
     if method in ("eetq", "w8a8_int8", "blockwise_int8", "experts_int8"):
-        return _Kept("int8")
+        return _StoredType("int8")
     if method in ("modelopt", "modelopt_fp4", "modelopt_fp8"):
-        return _types_of_algorithm(str(settings.get("quant_algo")).lower(), settings)
+        return _type_of_algorithm(str(settings.get("quant_algo")).lower(), settings)
     if method == "quanto":
         word = str(settings.get("weights", "int8")).lower()
-        return _integer_types(4, 128) if word == "int4" else _Kept({"float8": "fp8", "int8": "int8"}.get(word))
-    return _of_torchao(settings) if method == "torchao" else _Kept(None)
+        return _integer_type(4, 128) if word == "int4" else _StoredType({"float8": "fp8", "int8": "int8"}.get(word))
+    return _torchao_type(settings) if method == "torchao" else _StoredType(None)
 
 
-def _of_whole_numbers(method: str, settings: Mapping[Any, Any]) -> _Kept:
+def _integer_stored_type(method: str, settings: Mapping[Any, Any]) -> _StoredType:
     """The type of integer weights with group scales; the settings of hqq are nested two levels deeper."""
     for name in ("quant_config", "weight_quant_params"):
         inner = settings.get(name)
         settings = inner if isinstance(inner, Mapping) else settings
-    group = _first_of(settings, _GROUP, _USUAL_GROUP.get(method, 128))
-    found = _integer_types(_number(_first_of(settings, _BITS, 4)), _number(group))
+    group = _first_setting(settings, _GROUP, _USUAL_GROUP.get(method, 128))
+    found = _integer_type(_group_size(_first_setting(settings, _BITS, 4)), _group_size(group))
     if any(name in settings for name in _BITS):
         return found
-    return _Kept(found.type, "; ".join(filter(None, ("bits are not stated, taken as 4", found.nearly))))
+    return _StoredType(found.type, "; ".join(filter(None, ("bits are not stated, taken as 4", found.nearly))))
 
 
-def _first_of(settings: Mapping[Any, Any], names: Sequence[str], otherwise: object) -> object:
+def _first_setting(settings: Mapping[Any, Any], names: Sequence[str], otherwise: object) -> object:
+    """The value of the first setting that is stated, else `otherwise`."""
     return next((settings[name] for name in names if name in settings), otherwise)
 
 
-def _of_torchao(settings: Mapping[Any, Any]) -> _Kept:
+def _torchao_type(settings: Mapping[Any, Any]) -> _StoredType:
     """The type that torchao settings describe: a name with arguments, or a configuration class with its data."""
     stated, arguments = settings.get("quant_type"), settings.get("quant_type_kwargs")
     whole = stated.get("default") if isinstance(stated, Mapping) else None
@@ -560,71 +572,73 @@ def _of_torchao(settings: Mapping[Any, Any]) -> _Kept:
     name = str(stated).lower().replace("_", "").removesuffix("config")
     found = _WORD.search(name)
     if found is None or found.group(1) not in (*_NARROW, "int8", "int4"):
-        return _Kept(None)
+        return _StoredType(None)
     word = found.group(1)
     if word != "int4":
-        return _Kept(_NARROW.get(word, word))
-    size = _first_of(arguments if isinstance(arguments, Mapping) else {}, _GROUP, _USUAL_GROUP.get(name, 128))
-    kept = _integer_types(4, _number(size))
+        return _StoredType(_NARROW.get(word, word))
+    size = _first_setting(arguments if isinstance(arguments, Mapping) else {}, _GROUP, _USUAL_GROUP.get(name, 128))
+    kept = _integer_type(4, _group_size(size))
     products = f"products in {name.partition('dynamic')[0]}, taken in 16 bits" if "dynamic" in name else ""
-    return _Kept(kept.type, "; ".join(filter(None, (kept.nearly, products))))
+    return _StoredType(kept.type, "; ".join(filter(None, (kept.nearly, products))))
 
 
-def _types_of_algorithm(algorithm: str, settings: Mapping[Any, Any]) -> _Kept:
+def _type_of_algorithm(algorithm: str, settings: Mapping[Any, Any]) -> _StoredType:
+    """The stored type of a quantisation algorithm, with a note if products are computed in 16 bits."""
     if _ALGORITHMS.get(algorithm) == "int4-g128" and "group_size" in settings:
-        return _integer_types(4, _number(settings["group_size"]))
-    return _Kept(
-        _ALGORITHMS.get(algorithm), _wide_remark(_ALGORITHMS[algorithm]) if algorithm in _WIDE_PRODUCTS else ""
+        return _integer_type(4, _group_size(settings["group_size"]))
+    return _StoredType(
+        _ALGORITHMS.get(algorithm), _wide_product_note(_ALGORITHMS[algorithm]) if algorithm in _WIDE_PRODUCTS else ""
     )
 
 
-def _wide_remark(kind: str) -> str:
+def _wide_product_note(kind: str) -> str:
+    """A note that products are computed in 16 bits, but costmodel takes the narrow type."""
     return f"products in 16 bits, taken in {kind} where the accelerator has it"
 
 
-def _of_bitsandbytes(settings: Mapping[Any, Any]) -> _Kept:
+def _bitsandbytes_type(settings: Mapping[Any, Any]) -> _StoredType:
     """The type of bitsandbytes weights: int8, or nf4 and fp4 as the 4-bit type with the same number of bytes."""
     if settings.get("load_in_8bit"):
-        return _Kept("int8")
+        return _StoredType("int8")
     if not settings.get("load_in_4bit"):
-        return _Kept(None)
+        return _StoredType(None)
     kind = "int4-g128" if settings.get("bnb_4bit_use_double_quant") else "int4-g32"
-    return _Kept(kind, f"blocks of 64 with scales of their own, taken as {kind}, which has as many bytes")
+    return _StoredType(kind, f"blocks of 64 with scales of their own, taken as {kind}, which has as many bytes")
 
 
-def _of_group(group: Mapping[Any, Any]) -> _Kept:
+def _compressed_tensors_type(group: Mapping[Any, Any]) -> _StoredType:
     """The type of one group of compressed-tensors."""
     weights = group.get("weights")
     if not isinstance(weights, Mapping):
-        return _Kept(None)
-    bits, size = _number(weights.get("num_bits")), _number(weights.get("group_size"))
+        return _StoredType(None)
+    bits, size = _group_size(weights.get("num_bits")), _group_size(weights.get("group_size"))
     kind = weights.get("type", "int")
-    found = _Kept(None)
+    found = _StoredType(None)
     if kind == "float" and bits == 8:
         blocks = weights.get("strategy") == "block" or weights.get("block_structure")
-        found = _Kept("fp8-block" if blocks else "fp8")
+        found = _StoredType("fp8-block" if blocks else "fp8")
     elif kind == "float" and bits == 4:
-        found = _Kept(_FLOATS.get(size))
+        found = _StoredType(_FLOATS.get(size))
     elif kind == "int":
-        return _integer_types(bits, size)
+        return _integer_type(bits, size)
     alone = "input_activations" in group and not group["input_activations"]
-    return _Kept(found.type, _wide_remark(found.type)) if alone and found.type is not None else found
+    return _StoredType(found.type, _wide_product_note(found.type)) if alone and found.type is not None else found
 
 
-def _integer_types(bits: float, size: float) -> _Kept:
+def _integer_type(bits: float, size: float) -> _StoredType:
     """The stored type for integer weights with this number of bits and weights per scale."""
     if bits == 8:
-        return _Kept("int8")
+        return _StoredType("int8")
     if bits != 4:
-        return _Kept(None)
+        return _StoredType(None)
     nearest_type = _GROUPS.get(int(size) if 0 < size < 1e6 else 0, "int4-g128")
     if _GROUPS.get(int(size) if 0 < size < 1e6 else 0) and size != 64:
-        return _Kept(nearest_type)
-    words = "a whole column" if size <= 0 else shown(size).strip("'").removesuffix(".0")
-    return _Kept(nearest_type, f"scales of {words} weights, taken as of {nearest_type.removeprefix('int4-g')}")
+        return _StoredType(nearest_type)
+    words = "a whole column" if size <= 0 else as_text(size).strip("'").removesuffix(".0")
+    return _StoredType(nearest_type, f"scales of {words} weights, taken as of {nearest_type.removeprefix('int4-g')}")
 
 
-def _number(value: object) -> float:
+def _group_size(value: object) -> float:
     """A group size; -1 (a whole column) if nothing states a number."""
     return float(value) if isinstance(value, int | float) else -1.0
 
@@ -644,10 +658,11 @@ def _verdicts_inside(tree: Mapping[Any, Any], above: str, place: Place | None, d
         elif opened and (name in ("quantization", "kv_cache_scheme") or name in _READ):
             yield from _verdicts_inside(value, f"{above}{name}.", at, depth + 1)
         else:
-            quiet = _is_quiet(name, value) and not (value and isinstance(value, Mapping))
+            quiet = _is_without_cost(name, value) and not (value and isinstance(value, Mapping))
             verdict: Verdict = "read" if name in _READ else "no effect" if quiet else "not expressible"
             yield StatedKey(printable(f"{above}{name}"), verdict, at)
 
 
-def _is_quiet(name: str, value: Any) -> bool:
+def _is_without_cost(name: str, value: Any) -> bool:
+    """Whether a setting does not affect types, or has a value without effect."""
     return name in _QUIET or name.startswith("bnb_4bit_") or value in (None, False, 0, "", [], {})

@@ -18,7 +18,7 @@ from costmodel.documents.text.files import file_head, is_text, may_look
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.import_result import Loss, StatedKey, Verdict
 from costmodel.exchange.logs.trainer_log import is_trainer_state
-from costmodel.exchange.option_rows import Row, Table, known, lost, part, quiet
+from costmodel.exchange.option_rows import Row, Table, lost, option_table, part, quiet
 from costmodel.ground.errors import Place, fail
 
 RESULTS = re.compile(
@@ -76,14 +76,14 @@ def benchmark_results(text: str, file: str) -> BenchmarkResults | None:
     """The rows of a benchmark result; None for any other text, and a fault if no row can be read."""
     if not RESULTS.search(text):
         return None
-    program, stated, found = _found(text)
+    program, stated, found = _parsed_results(text)
     if not program:
         return None
-    rows = tuple(row for each in found[:_MOST] if (row := _row(each)) is not None)
+    rows = tuple(row for each in found[:_MOST] if (row := _benchmark_row(each)) is not None)
     if not rows:
         sentence = "no row states a mean time to the first token, tokens of prompts and answers, and a load"
         raise fail("X002", f"results of {program}: {sentence}", Place(file), "give the file that the client wrote last")
-    keys, losses = _keys(stated[:_MOST], program, file)
+    keys, losses = _key_verdicts(stated[:_MOST], program, file)
     return BenchmarkResults(program, rows, tuple(keys.values()), tuple(losses))
 
 
@@ -96,25 +96,29 @@ def is_result_file(name: str) -> bool:
     return is_trainer_state(head) or RESULTS.search(head) is not None
 
 
-def _found(text: str) -> tuple[str, Sequence[Mapping[str, Any]], list[Mapping[str, Any]]]:
+def _parsed_results(text: str) -> tuple[str, Sequence[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """The program, the stated keys, and the results under the names of vLLM's JSON."""
-    trees = list(_trees(text))
+    trees = list(_json_mappings(text))
     if any("mean_ttft_ms" in tree for tree in trees):
         of_sglang = any(
             "sharegpt_output_len" in tree or str(tree.get("backend")).startswith("sglang") for tree in trees
         )
         return (SGLANG if of_sglang else VLLM), trees, trees
     if trees and isinstance(trees[0].get("benchmarks"), list):
-        return GUIDELLM, trees[:1], [_guided(each) for each in trees[0]["benchmarks"] if isinstance(each, Mapping)]
+        return (
+            GUIDELLM,
+            trees[:1],
+            [_guidellm_row(each) for each in trees[0]["benchmarks"] if isinstance(each, Mapping)],
+        )
     if any("time_to_first_token" in tree for tree in trees):
-        return PROFILE, trees, [_profiled(tree) for tree in trees]
+        return PROFILE, trees, [_genai_perf_row(tree) for tree in trees]
     printed: list[Mapping[str, Any]] = [
-        _printed(match.group(1), text[: match.start()]) for match in _PRINTED.finditer(text)
+        _printed_results(match.group(1), text[: match.start()]) for match in _PRINTED.finditer(text)
     ]
-    return (PRINTED, printed, printed) if printed else _in_tables(text)
+    return (PRINTED, printed, printed) if printed else _table_results(text)
 
 
-def _trees(text: str) -> Iterator[Mapping[str, Any]]:
+def _json_mappings(text: str) -> Iterator[Mapping[str, Any]]:
     """The JSON mapping of a text, or one from each line (JSON Lines)."""
     for written in (text, *text.splitlines()[:_MOST]):
         try:
@@ -127,7 +131,7 @@ def _trees(text: str) -> Iterator[Mapping[str, Any]]:
                 return
 
 
-def _printed(body: str, ahead: str) -> dict[str, Any]:
+def _printed_results(body: str, ahead: str) -> dict[str, Any]:
     """The lines of a printed result, with the request rate and concurrency cap printed before them."""
     own = {_NAMES.get(name.strip(), name.strip()): value for name, value in _LINE.findall(body)}
     lines = ((_NAMES.get(name.strip(), ""), value) for name, value in _LINE.findall(ahead[-2_000:]))
@@ -154,7 +158,7 @@ _MEDIANS = "GuideLLM prints medians, which are taken as means"
 _LITTLE = "no load is printed: as many are in flight as rate times latency"
 
 
-def _in_tables(text: str) -> tuple[str, list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+def _table_results(text: str) -> tuple[str, list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """The program, the table cells, and the results of tables in a text."""
     guided, profiles = list[dict[str, str]](), list[Mapping[str, Any]]()
     ahead = dict(_LOAD.findall(text))
@@ -173,8 +177,8 @@ def _in_tables(text: str) -> tuple[str, list[Mapping[str, Any]], list[Mapping[st
             for row, line in zip(guided[-len(rows) :], rows, strict=True):
                 row.update({head: cell for head, cell in zip(heads, line, strict=False) if head})
     if profiles:
-        return PROFILE_TABLE, profiles, [_of_table(each, ahead) for each in profiles]
-    return (GUIDELLM_TABLE if guided else ""), list(guided), [_of_table(each, {}) for each in guided]
+        return PROFILE_TABLE, profiles, [_table_row(each, ahead) for each in profiles]
+    return (GUIDELLM_TABLE if guided else ""), list(guided), [_table_row(each, {}) for each in guided]
 
 
 def _tables(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
@@ -189,11 +193,11 @@ def _tables(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
             (rows if inside else heads).append(cells)
         elif heads:
             if rows:
-                yield _joined(heads), rows
+                yield _joined_heads(heads), rows
             heads, rows, inside = [], [], False
 
 
-def _joined(heads: Sequence[Sequence[str]]) -> list[str]:
+def _joined_heads(heads: Sequence[Sequence[str]]) -> list[str]:
     """One name for each column; an empty head cell repeats the cell on its left."""
     columns = [""] * len(heads[-1])
     for head in heads:
@@ -204,7 +208,7 @@ def _joined(heads: Sequence[Sequence[str]]) -> list[str]:
     return columns
 
 
-def _of_table(cells: Mapping[str, Any], ahead: Mapping[str, str]) -> dict[str, Any]:
+def _table_row(cells: Mapping[str, Any], ahead: Mapping[str, str]) -> dict[str, Any]:
     """One table row under the names of vLLM's JSON, with its load."""
     found: dict[str, Any] = {"completed": 1.0, "model_id": ahead.get("model"), "remark": ""}
     for name, words in _FROM_TABLE.items():
@@ -222,23 +226,25 @@ def _of_table(cells: Mapping[str, Any], ahead: Mapping[str, str]) -> dict[str, A
     return found if "ttft ms mdn" not in cells else found | {"remark": _MEDIANS}
 
 
-def _inside(tree: Any, path: str) -> Any:
+def _at_path(tree: Any, path: str) -> Any:
+    """The value at a dotted path of a mapping; None if a part is missing."""
     for name in path.split("."):
         tree = tree.get(name) if isinstance(tree, Mapping) else None
     return tree
 
 
-def _first(tree: Any, *paths: str) -> Any:
-    return next((found for path in paths if (found := _inside(tree, path)) is not None), None)
+def _first_at_paths(tree: Any, *paths: str) -> Any:
+    """The value at the first of several dotted paths that exists; None if none does."""
+    return next((found for path in paths if (found := _at_path(tree, path)) is not None), None)
 
 
-def _guided(tree: Mapping[str, Any]) -> dict[str, Any]:
+def _guidellm_row(tree: Mapping[str, Any]) -> dict[str, Any]:
     """One benchmark of GuideLLM; its values count successful requests only."""
 
     def mean(name: str) -> Any:
-        return _first(tree, f"metrics.{name}.successful.mean", f"{name}.successful.mean", f"{name}.mean")
+        return _first_at_paths(tree, f"metrics.{name}.successful.mean", f"{name}.successful.mean", f"{name}.mean")
 
-    strategy = _first(tree, "config.strategy", "args.strategy", "scheduler.strategy") or {}
+    strategy = _first_at_paths(tree, "config.strategy", "args.strategy", "scheduler.strategy") or {}
     return {
         "completed": 1.0,
         "total_input_tokens": mean("prompt_token_count"),
@@ -248,28 +254,30 @@ def _guided(tree: Mapping[str, Any]) -> dict[str, Any]:
         "mean_ttft_ms": mean("time_to_first_token_ms"),
         "mean_tpot_ms": mean("inter_token_latency_ms") or mean("time_per_output_token_ms"),
         "concurrency": mean("request_concurrency"),
-        "max_concurrency": _first(strategy, "streams", "max_concurrency"),
-        "request_rate": _first(strategy, "rate"),
-        "model_id": _first(tree, "config.model", "args.model", "worker.backend_model", "request_loader.model"),
+        "max_concurrency": _first_at_paths(strategy, "streams", "max_concurrency"),
+        "request_rate": _first_at_paths(strategy, "rate"),
+        "model_id": _first_at_paths(tree, "config.model", "args.model", "worker.backend_model", "request_loader.model"),
     }
 
 
 _LOADS = ("loadgen.", "perf_analyzer.stimulus.", "")  # where a profile states its load
 
 
-def _profiled(tree: Mapping[str, Any]) -> dict[str, Any]:
+def _genai_perf_row(tree: Mapping[str, Any]) -> dict[str, Any]:
     """A profile of genai-perf or aiperf; times are in milliseconds."""
-    models = _first(tree, "input_config.endpoint.model_names", "input_config.model_names", "input_config.model")
+    models = _first_at_paths(
+        tree, "input_config.endpoint.model_names", "input_config.model_names", "input_config.model"
+    )
     return {
         "completed": 1.0,
-        "total_input_tokens": _inside(tree, "input_sequence_length.avg"),
-        "total_output_tokens": _inside(tree, "output_sequence_length.avg"),
-        "request_throughput": _inside(tree, "request_throughput.avg"),
-        "output_throughput": _inside(tree, "output_token_throughput.avg"),
-        "mean_ttft_ms": _inside(tree, "time_to_first_token.avg"),
-        "mean_tpot_ms": _inside(tree, "inter_token_latency.avg"),
-        "max_concurrency": _first(tree, *(f"input_config.{place}concurrency" for place in _LOADS)),
-        "request_rate": _first(tree, *(f"input_config.{place}request_rate" for place in _LOADS)),
+        "total_input_tokens": _at_path(tree, "input_sequence_length.avg"),
+        "total_output_tokens": _at_path(tree, "output_sequence_length.avg"),
+        "request_throughput": _at_path(tree, "request_throughput.avg"),
+        "output_throughput": _at_path(tree, "output_token_throughput.avg"),
+        "mean_ttft_ms": _at_path(tree, "time_to_first_token.avg"),
+        "mean_tpot_ms": _at_path(tree, "inter_token_latency.avg"),
+        "max_concurrency": _first_at_paths(tree, *(f"input_config.{place}concurrency" for place in _LOADS)),
+        "request_rate": _first_at_paths(tree, *(f"input_config.{place}request_rate" for place in _LOADS)),
         "model_id": models[0] if isinstance(models, Sequence) and not isinstance(models, str) and models else models,
     }  # fmt: skip
 
@@ -283,7 +291,7 @@ def _number(value: Any) -> float | None:
     return number if 0 < number < _LARGEST else None
 
 
-def _row(tree: Mapping[str, Any]) -> BenchmarkRow | None:
+def _benchmark_row(tree: Mapping[str, Any]) -> BenchmarkRow | None:
     """One result as a row: mean lengths, the limiting load, and mean times."""
     completed, ttft = _number(tree.get("completed")), _number(tree.get("mean_ttft_ms"))
     inputs, outputs = _number(tree.get("total_input_tokens")), _number(tree.get("total_output_tokens"))
@@ -293,10 +301,10 @@ def _row(tree: Mapping[str, Any]) -> BenchmarkRow | None:
     answered, asked = _number(tree.get("request_throughput")), _number(tree.get("request_rate"))
     cells: dict[str, Any] = {
         "engine": _ENGINES.get(str(tree.get("backend"))),
-        "engine_version": _text(_first(tree, "server_info.version", "engine_version")),
-        "model": _text(_first(tree, "model_id", "server_info.model_path", "model")),
-        "tp": _number(_first(tree, "tp", "tensor_parallel_size", "server_info.tp_size")),
-        "gpu": _text(_first(tree, "gpu", "gpu_type", "accelerator")),
+        "engine_version": _text(_first_at_paths(tree, "server_info.version", "engine_version")),
+        "model": _text(_first_at_paths(tree, "model_id", "server_info.model_path", "model")),
+        "tp": _number(_first_at_paths(tree, "tp", "tensor_parallel_size", "server_info.tp_size")),
+        "gpu": _text(_first_at_paths(tree, "gpu", "gpu_type", "accelerator")),
         "prompt": round(inputs / completed) or 1,
         "output": round(output) or 1,
         "requests_per_s": answered,
@@ -341,7 +349,7 @@ _APART = "the row has the mean length of those that differ"
 _SPREAD = lost("approximated", "requests do not arrive at random", "burstiness", 1.0, "1.0")
 _FAILED = lost("approximated", "requests that failed are in no mean", "failed", 0, "0")
 _DRAFTED = "accepted drafts: state plan.speculation of the engine's plan"
-_FLAT = known(
+_FLAT = option_table(
     (part(name, "workload") for name in _SENT.split()),
     quiet(_AROUND), quiet("server_info.*"), _SPREAD, _FAILED,
     lost("approximated", "the rate changes during the run", "ramp_up_strategy ramp_up_start_rps ramp_up_end_rps"),
@@ -349,10 +357,10 @@ _FLAT = known(
     lost("not expressible", "prompts with images", "total_input_vision_tokens", 0),
 )  # fmt: skip
 _TABLES: dict[str, Table] = {
-    VLLM: _FLAT | known(lost("approximated", _APART, "random_range_ratio", 0)),
-    SGLANG: _FLAT | known(lost("approximated", _APART, "random_range_ratio", 1)),
+    VLLM: _FLAT | option_table(lost("approximated", _APART, "random_range_ratio", 0)),
+    SGLANG: _FLAT | option_table(lost("approximated", _APART, "random_range_ratio", 1)),
     PRINTED: _FLAT,
-    GUIDELLM: known(
+    GUIDELLM: option_table(
         quiet("metadata args.* report type_"),
         [replace(row, option=f"benchmarks.{row.option}") for row in (
             *(part(f"metrics.{name}", "workload") for name in (
@@ -365,7 +373,7 @@ _TABLES: dict[str, Table] = {
                    "scheduler.* worker.* request_loader.* environment benchmarker"),
         )],
     ),
-    PROFILE: known(
+    PROFILE: option_table(
         (part(f"input_config.{place}{name}", "workload") for place in ("loadgen.", "perf_analyzer.stimulus.", "")
          for name in ("concurrency", "request_rate")),
         (part(f"input_config.{name}", "workload") for name in ("endpoint.model_names", "model_names", "model")),
@@ -376,7 +384,7 @@ _TABLES: dict[str, Table] = {
         lost("approximated", "the run was cancelled", "was_cancelled"),
     ),
 }  # fmt: skip
-_TABLES |= dict.fromkeys((GUIDELLM_TABLE, PROFILE_TABLE), known(
+_TABLES |= dict.fromkeys((GUIDELLM_TABLE, PROFILE_TABLE), option_table(
     (part(word, "workload") for words in _FROM_TABLE.values() for word in words),
     (part(name, "workload") for name in ("metadata benchmark", "benchmark strategy", "request latency", "model",
                                          "concurrency", "request_rate")),
@@ -389,7 +397,9 @@ _FIGURE = re.compile(
 )
 
 
-def _keys(trees: Sequence[Mapping[str, Any]], program: str, file: str) -> tuple[dict[str, StatedKey], list[Loss]]:
+def _key_verdicts(
+    trees: Sequence[Mapping[str, Any]], program: str, file: str
+) -> tuple[dict[str, StatedKey], list[Loss]]:
     """The verdict for each key that the results state, and the losses."""
     found, losses = dict[str, StatedKey](), list[Loss]()
     for tree in trees:

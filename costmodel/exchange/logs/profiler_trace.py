@@ -54,32 +54,28 @@ def profiled_step(path: str, degrees: Mapping[str, float]) -> ProfiledStep:
         CostModelError: X001 where the file is no such trace, X002 where it has no steps or no kernels, X010 where it
             is too long
     """
-    data = _data(path)
-    events = _events(path, data)
-    steps = _steps(path, events)
-    return _of_steps(path, steps, *_runs(path, events, degrees), degrees)
+    data = _decompressed(path)
+    events = _complete_events(path, data)
+    steps = _recorded_steps(path, events)
+    return _mean_step(path, steps, *_kernel_runs(path, events, degrees), degrees)
 
 
-def _of_steps(
-    path: str,
-    steps: list[tuple[float, float]],
-    device: object,
-    runs: list[_KernelRun],
-    degrees: Mapping[str, float],
+def _mean_step(
+    path: str, steps: list[tuple[float, float]], device: object, runs: list[_KernelRun], degrees: Mapping[str, float]
 ) -> ProfiledStep:
     """The mean of the recorded steps, from the kernels that run within them."""
     starts = sorted(run.start for run in runs)
     spans = [
-        (start, end) for start, end in _without_overlap(steps) if bisect_left(starts, end) > bisect_left(starts, start)
+        (start, end) for start, end in _cut_overlaps(steps) if bisect_left(starts, end) > bisect_left(starts, start)
     ]
     if not spans:
         raise fail("X002", "no kernel runs within a recorded step", Place(path), "record with ProfilerActivity.CUDA")
-    times = {name: time * _MICROSECOND / len(spans) for name, time in _terms(runs, spans).items()}
+    times = {name: time * _MICROSECOND / len(spans) for name, time in _seconds_by_kind(runs, spans).items()}
     step = _total_length(spans) * _MICROSECOND / len(spans)
-    return ProfiledStep(step, *_as_terms(times, step, len(spans), device, degrees))
+    return ProfiledStep(step, *_step_terms(times, step, len(spans), device, degrees))
 
 
-def _without_overlap(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _cut_overlaps(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Steps cut so that they do not overlap: each starts no earlier than the previous one ends."""
     found: list[tuple[float, float]] = []
     for start, end in steps:
@@ -89,7 +85,7 @@ def _without_overlap(steps: list[tuple[float, float]]) -> list[tuple[float, floa
     return found
 
 
-def _data(path: str) -> bytes:
+def _decompressed(path: str) -> bytes:
     """The bytes of a trace, decompressed up to the size limit."""
     if not opens_files():
         return file_text(path, largest=LARGEST).encode()
@@ -111,10 +107,10 @@ def _data(path: str) -> bytes:
     return data
 
 
-def _events(path: str, data: bytes) -> list[Mapping[str, Any]]:
+def _complete_events(path: str, data: bytes) -> list[Mapping[str, Any]]:
     """The complete events of a trace, of steps and of kernels."""
     try:
-        tree = json.loads(data, object_hook=_of_use)
+        tree = json.loads(data, object_hook=_relevant_event)
     except (ValueError, RecursionError):
         hint = "a .json or .json.gz that torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote"
         raise fail("X001", "this is no trace of PyTorch's profiler", Place(path), hint) from None
@@ -126,7 +122,7 @@ def _events(path: str, data: bytes) -> list[Mapping[str, Any]]:
     return [event for event in found if isinstance(event, dict) and event.get("ph") == "X" and _has_times(event)]
 
 
-def _of_use(entry: dict[str, Any]) -> dict[str, Any]:
+def _relevant_event(entry: dict[str, Any]) -> dict[str, Any]:
     """A trace event, or an empty stand-in for host events, which are numerous and not needed."""
     if "ph" not in entry or "traceEvents" in entry:
         return entry
@@ -141,7 +137,7 @@ def _has_times(event: Mapping[str, Any]) -> bool:
     return abs(start) < _LAST and 0 <= length < 1e12
 
 
-def _steps(path: str, events: Iterable[Mapping[str, Any]]) -> list[tuple[float, float]]:
+def _recorded_steps(path: str, events: Iterable[Mapping[str, Any]]) -> list[tuple[float, float]]:
     """Start and end of each recorded step, in microseconds."""
     found = {}
     for event in events:
@@ -154,7 +150,7 @@ def _steps(path: str, events: Iterable[Mapping[str, Any]]) -> list[tuple[float, 
     return sorted(found.values())
 
 
-def _runs(
+def _kernel_runs(
     path: str, events: Iterable[Mapping[str, Any]], degrees: Mapping[str, float]
 ) -> tuple[object, list[_KernelRun]]:
     """The kernel runs of the device with the most kernels."""
@@ -166,14 +162,14 @@ def _runs(
         start, name = float(event["ts"]), str(event.get("name"))
         kind = kernel_kind(name) if str(event.get("cat")).lower() == "kernel" else "memory_bound"
         if kind == "communication":
-            kind = f"axis {_axis(name, detail or {}, degrees)}"
+            kind = f"axis {_kernel_axis(name, detail or {}, degrees)}"
         on_device[str(event.get("pid"))].append(_KernelRun(start, start + float(event["dur"]), kind))
     if not on_device:
         raise fail("X002", "no kernel ran on a device", Place(path), "record with ProfilerActivity.CUDA")
     return max(on_device.items(), key=lambda item: len(item[1]))
 
 
-def _axis(name: str, detail: Mapping[str, Any], degrees: Mapping[str, float]) -> str:
+def _kernel_axis(name: str, detail: Mapping[str, Any], degrees: Mapping[str, float]) -> str:
     """The axis of a communication kernel."""
     size = detail.get("Group size")
     group = detail.get("Process Group Description")
@@ -181,7 +177,7 @@ def _axis(name: str, detail: Mapping[str, Any], degrees: Mapping[str, float]) ->
     return axis_of(name, named, size if isinstance(size, int) else 0, degrees)
 
 
-def _terms(runs: list[_KernelRun], steps: list[tuple[float, float]]) -> dict[str, float]:
+def _seconds_by_kind(runs: list[_KernelRun], steps: list[tuple[float, float]]) -> dict[str, float]:
     """Seconds of a profiled step by kind: compute, communication (total and exposed), idle."""
     compute = [run for run in runs if not run.kind.startswith("axis ")]
     pieces: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -192,24 +188,24 @@ def _terms(runs: list[_KernelRun], steps: list[tuple[float, float]]) -> dict[str
             pieces[run.kind].append((start, run.end))
             busy.append((start, run.end))
     found = {kind: _total_length(_common_spans(spans, steps)) for kind, spans in pieces.items()}
-    hidden = _common_spans(merged(busy), steps)
+    hidden = _common_spans(merged_spans(busy), steps)
     on_axes: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for run in runs:
         if run.kind.startswith("axis "):
             on_axes[run.kind].append((run.start, run.end))
     for axis in sorted(on_axes):
-        spans = _common_spans(merged(on_axes[axis]), steps)
+        spans = _common_spans(merged_spans(on_axes[axis]), steps)
         found[f"{axis} whole"] = _total_length(spans)
         found[f"{axis} exposed"] = _total_length(spans) - _total_length(_common_spans(spans, hidden))
-        hidden = merged([*hidden, *spans])
+        hidden = merged_spans([*hidden, *spans])
     found["busy"] = _total_length(hidden)
     return found
 
 
-def merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+def merged_spans(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """Spans of time without overlap.
 
-    >>> merged([(3.0, 5.0), (0.0, 2.0), (1.0, 2.5)])
+    >>> merged_spans([(3.0, 5.0), (0.0, 2.0), (1.0, 2.5)])
     [(0.0, 2.5), (3.0, 5.0)]
     """
     found: list[tuple[float, float]] = []
@@ -243,7 +239,7 @@ def _common_spans(one: list[tuple[float, float]], other: list[tuple[float, float
     return found
 
 
-def _as_terms(
+def _step_terms(
     times: Mapping[str, float], step: float, steps: int, device: object, degrees: Mapping[str, float]
 ) -> tuple[dict[str, float], tuple[str, ...]]:
     """The terms of a step under the names that `estimate` prints, and notes on the rest."""
@@ -269,10 +265,7 @@ _KINDS = (
     ("communication", re.compile(r"nccl|rccl|deep_?ep|nvshmem", re.IGNORECASE)),
     ("optimizer", re.compile(r"multi_tensor_apply|adam|lamb_|muon|l2norm", re.IGNORECASE)),
     ("attention", re.compile(r"flash|fmha|sdpa|attention|\battn|_attn_", re.IGNORECASE)),
-    (
-        "matmul",
-        re.compile(r"gemm|nvjet|cutlass|cublas|Cijk_|xmma|wgmma|matmul|_mm_|\bmma_|gemv", re.IGNORECASE),
-    ),
+    ("matmul", re.compile(r"gemm|nvjet|cutlass|cublas|Cijk_|xmma|wgmma|matmul|_mm_|\bmma_|gemv", re.IGNORECASE)),
 )
 # Names that torchtitan's meshes, Megatron's groups and DeepSpeed's give; what shares experts before what shares data,
 # and what shares data before the axes whose names stand in its own (dp_shard_cp, DATA_PARALLEL_GROUP_WITH_CP).

@@ -69,23 +69,25 @@ def read_trace(text: str, file: str) -> Foreign:
     tree = dict[str, Any]()
     remarks = [*trace.remarks]
     if trace.times is not None:
-        tick = _tick(trace.times)
+        tick = _time_unit(trace.times)
         times = _spread_times(trace.times, tick)
         remarks += [f"times are whole multiples of {significant(tick)} s: at random within them"] if tick else []
-        tree |= _arrivals(times, file)
-        remarks += _lost_of_times(times, tree)
+        tree |= _arrival_statistics(times, file)
+        remarks += _arrival_losses(times, tree)
     else:
         remarks.append("the trace has no times, so that no rate follows from it")
     for key, lengths in (("prompt", trace.prompts), ("output", trace.answers)):
-        mean, spread = _moments(lengths)
+        mean, spread = _mean_and_spread(lengths)
         tree[key] = {"mean": max(round(mean), 1), "spread": _rounded_spread(spread)}
     if any(trace.hashes):
-        if found := _beginnings(trace):
+        if found := _shared_prefixes(trace):
             tree["beginnings"] = found
     elif trace.times is not None:
         remarks.append("the trace has no hash_ids: what prompts share is not known, so they share nothing")
-    remarks.append(_lost_of_lengths(trace))
-    assumed = tuple(Assumption(f"workload.{key}", _words(value), f"the trace {file}") for key, value in tree.items())
+    remarks.append(_length_loss(trace))
+    assumed = tuple(
+        Assumption(f"workload.{key}", _value_words(value), f"the trace {file}") for key, value in tree.items()
+    )
     held = f"{trace.format}, {len(trace.prompts):,} requests{_span_words(trace.times)}"
     return Foreign(held, tree, assumed, tuple(remarks), "requests")
 
@@ -97,7 +99,7 @@ def rates_of_trace(text: str, file: str) -> list[float]:
         hint = "state rates in their place: --day 2,2,5,9"
         raise fail("X005", "a day needs a trace of two hours at least, with times", Place(file), hint)
     hours = int((times[-1] - times[0]) // HOUR)
-    counts = _counts(times, hours, HOUR)
+    counts = _requests_by_span(times, hours, HOUR)
     folded = counts if hours <= _WEEK else counts[: hours // _WEEK * _WEEK]
     parts = [folded[place :: min(hours, _WEEK)] for place in range(min(hours, _WEEK))]
     return [sum(part) / len(part) / HOUR for part in parts]
@@ -199,7 +201,7 @@ def _json_rows(text: str, file: str) -> Iterator[_Row]:
             sentence = f"a request is expected here, not {quoted_value(str(item)[:60])}"
             raise fail("X005", sentence, row.place, "an object for each")
         if isinstance(talk := item.get("conversations", item.get("conversation")), list):
-            if cells := _of_talk(talk):
+            if cells := _conversation_tokens(talk):
                 yield row._replace(cells=cells, form="conversations of ShareGPT")
             continue
         for name in item:
@@ -233,7 +235,7 @@ def _parse_json(text: str, file: str, line: int) -> Any:
         ) from None
 
 
-def _of_talk(talk: list[Any]) -> dict[str, Any]:
+def _conversation_tokens(talk: list[Any]) -> dict[str, Any]:
     """The token counts of the first two turns, estimated from their letters; empty if there are fewer turns."""
     texts = [turn.get("value", turn.get("content")) for turn in talk[:2] if isinstance(turn, dict)]
     words = [text for text in texts if isinstance(text, str) and text]
@@ -256,7 +258,7 @@ def _collect_trace(rows: Iterator[_Row], file: str) -> Trace:
         if ("time" in cells) != bool(times) and prompts:
             raise fail("X005", "some requests have a time and others have none", row.place, "state it of each, or none")
         if "time" in cells:
-            times.append(_seconds(row))
+            times.append(_time_in_seconds(row))
         prompts.append(prompt)
         answers.append(answer)
         ids = cells.get("hashes")
@@ -286,7 +288,7 @@ def _token_count(row: _Row, name: str) -> float:
     return found
 
 
-def _seconds(row: _Row) -> float:
+def _time_in_seconds(row: _Row) -> float:
     """A time in seconds, from a number (of s, ms, … since 1970) or from a date and time of day."""
     value, unit = row.cells["time"], row.cells.get("unit", 1.0)
     try:
@@ -318,7 +320,7 @@ def _sorted_by_time(trace: Trace) -> Trace:
 # --- from requests to moments
 
 
-def _moments(values: Sequence[float]) -> tuple[float, float]:
+def _mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
     """The mean, and the standard deviation divided by the mean."""
     mean = math.fsum(values) / len(values)
     return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values)) / mean
@@ -328,7 +330,7 @@ def _rounded_spread(spread: float) -> float:
     return float(f"{min(spread, _MOST_SPREAD):.4g}") if spread > 1e-4 else 0.0
 
 
-def _counts(times: Column, bins: int, width: float) -> list[int]:
+def _requests_by_span(times: Column, bins: int, width: float) -> list[int]:
     """The number of requests in each of several equal spans of time."""
     found = [0] * bins
     for time in times:
@@ -338,7 +340,7 @@ def _counts(times: Column, bins: int, width: float) -> list[int]:
     return found
 
 
-def _tick(times: Column) -> float:
+def _time_unit(times: Column) -> float:
     """The unit of which all times are whole multiples, if requests share a time; 0 if there is none."""
     moved = [other - one for one, other in itertools.pairwise(times) if other > one]
     if not moved or len(moved) >= _OFTEN * (len(times) - 1):
@@ -353,7 +355,7 @@ def _spread_times(times: Column, tick: float) -> Column:
     return sorted(time + tick * drawn.random() for time in times) if tick else times
 
 
-def _arrivals(times: Column, file: str) -> dict[str, Any]:
+def _arrival_statistics(times: Column, file: str) -> dict[str, Any]:
     """The mean arrival rate, and the spread of the gaps relative to the mean of their hour."""
     span = times[-1] - times[0]
     if span > _LONGEST:
@@ -370,11 +372,11 @@ def _arrivals(times: Column, file: str) -> dict[str, Any]:
         mean = math.fsum(gaps) / len(gaps)
         if mean > 0 and len(gaps) >= min(_FEW, len(times) - 1):
             scaled += [gap / mean for gap in gaps]
-    spread = _moments(scaled)[1] if scaled else 1.0
+    spread = _mean_and_spread(scaled)[1] if scaled else 1.0
     return {"rate": f"{(len(times) - 1) / span:.6g} /s", "arrival_spread": _rounded_spread(spread)}
 
 
-def _lost_of_times(times: Column, tree: Mapping[str, Any]) -> Iterator[str]:
+def _arrival_losses(times: Column, tree: Mapping[str, Any]) -> Iterator[str]:
     """The losses: how far the rate differs from its mean, and how much more counts vary than gaps explain."""
     span = times[-1] - times[0]
     rate = (len(times) - 1) / span
@@ -382,13 +384,13 @@ def _lost_of_times(times: Column, tree: Mapping[str, Any]) -> Iterator[str]:
     bins = round(span / width)
     if bins < 2:
         return
-    most = max(_counts(times, bins, span / bins)) / (span / bins)
+    most = max(_requests_by_span(times, bins, span / bins)) / (span / bins)
     day = "; buy --day takes the file" if name == "hour" else ""
     over = f"{significant(most)} /s, {significant(most / rate, 2)} × the mean"
     yield f"lost: the rate over time; the busiest {name} has {over}{day}"
-    minutes = _counts(times, max(int(span // 60.0), 1), 60.0)
+    minutes = _requests_by_span(times, max(int(span // 60.0), 1), 60.0)
     within = [minutes[place : place + 60] for place in range(0, len(minutes), 60)]
-    known = [_moments(hour) for hour in within if len(hour) >= _FEW and any(hour)]
+    known = [_mean_and_spread(hour) for hour in within if len(hour) >= _FEW and any(hour)]
     square = max(float(tree["arrival_spread"]) ** 2, 1e-3)
     more = sum((spread * mean) ** 2 for mean, spread in known) / max(sum(mean for mean, _ in known) * square, 1e-9)
     if more > 2:
@@ -396,11 +398,11 @@ def _lost_of_times(times: Column, tree: Mapping[str, Any]) -> Iterator[str]:
         yield f"lost: longer bursts; requests a minute vary {much}"
 
 
-def _lost_of_lengths(trace: Trace) -> str:
+def _length_loss(trace: Trace) -> str:
     """The loss from independent log-normal lengths, compared with the real tails and correlation."""
     parts, found = [], []
     for name, lengths in (("prompts", trace.prompts), ("answers", trace.answers)):
-        mean, spread = _moments(lengths)
+        mean, spread = _mean_and_spread(lengths)
         sigma = math.sqrt(math.log1p(spread**2))
         law = mean * math.exp(_Q99 * sigma - sigma**2 / 2)
         far = sorted(lengths)[min(int(0.99 * len(lengths)), len(lengths) - 1)]
@@ -414,7 +416,7 @@ def _lost_of_lengths(trace: Trace) -> str:
     return f"lost: the order and the laws of lengths; {'; '.join(parts)}; {order}"
 
 
-def _beginnings(trace: Trace) -> list[dict[str, Any]]:
+def _shared_prefixes(trace: Trace) -> list[dict[str, Any]]:
     """Shared leading blocks, grouped by the number of requests between two uses."""
     block = max(math.ceil(prompt / len(ids)) for prompt, ids in zip(trace.prompts, trace.hashes, strict=True) if ids)
     last, tokens, uses, apart = dict[Any, int](), dict[int, float](), dict[int, int](), dict[int, float]()
@@ -455,7 +457,7 @@ def _span_words(times: Column | None) -> str:
     return f" in {significant(span / size)} {unit}"
 
 
-def _words(value: Any) -> str:
+def _value_words(value: Any) -> str:
     """A workload value in a few words."""
     if isinstance(value, dict):
         return f"{value['mean']:,} ± {percent(value['spread'])}"

@@ -1,4 +1,4 @@
-"""Lines that training programs print for a step, as a table of formats; the text is searched, never run."""
+"""Reads the lines that training programs print for each step, by a table of log formats; the text is never run."""
 
 from __future__ import annotations
 
@@ -159,13 +159,17 @@ def read_log(text: str, file: str) -> Log:
     """The steps of the first program whose lines occur in a log; a fault if there are none."""
     plain = _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     for entry in LOG_FORMATS:
-        marks = _marks(plain, entry)
+        marks = _step_matches(plain, entry)
         if marks:
             steps = _step_lines(plain, entry, marks[:MOST_LINES], file)
             if any(step.wall is not None or _TIMED & step.figures.keys() for step in steps):
-                return Log(entry.name, file, steps, max(_memories(plain), default=None), unread=unread(marks))
+                return Log(
+                    entry.name, file, steps, max(_memory_figures(plain), default=None), unread=unread_note(marks)
+                )
             own = _own_steps(plain, file)
-            return Log(entry.name, file, own or steps, max(_memories(plain), default=None), unread=unread(marks))
+            return Log(
+                entry.name, file, own or steps, max(_memory_figures(plain), default=None), unread=unread_note(marks)
+            )
     if own := _own_steps(plain, file):
         return Log("own lines with step_time", file, own)
     names = f"{', '.join(entry.name for entry in LOG_FORMATS)}, and the Trainer's progress bar or summary"
@@ -187,12 +191,12 @@ def _own_steps(text: str, file: str) -> tuple[StepLine, ...]:
     return tuple(found[number] for number in sorted(found))
 
 
-def unread(marks: Sequence[object]) -> str:
+def unread_note(marks: Sequence[object]) -> str:
     """A remark if a log has more step lines than are read; else empty."""
     return f"only its first {MOST_LINES:,} lines of steps are read" if len(marks) > MOST_LINES else ""
 
 
-def _marks(text: str, entry: LogFormat) -> list[re.Match[str]]:
+def _step_matches(text: str, entry: LogFormat) -> list[re.Match[str]]:
     """The matches of a format's step pattern, up to one more than the limit."""
     found = entry.step.finditer(text)
     return list(islice(_matches_followed_by(text, found, entry.word) if entry.word else found, MOST_LINES + 1))
@@ -210,7 +214,7 @@ def _matches_followed_by(text: str, marks: Iterator[re.Match[str]], word: str) -
             yield mark
 
 
-def _windows(text: str, marks: Sequence[re.Match[str]]) -> Iterator[tuple[re.Match[str], str, str]]:
+def _step_windows(text: str, marks: Sequence[re.Match[str]]) -> Iterator[tuple[re.Match[str], str, str]]:
     """Each step with the text before it on its line, and the text after it up to the next step."""
     done = 0
     for index, mark in enumerate(marks):
@@ -220,10 +224,10 @@ def _windows(text: str, marks: Sequence[re.Match[str]]) -> Iterator[tuple[re.Mat
         done = mark.end()
 
 
-def _memories(text: str) -> Iterator[float]:
+def _memory_figures(text: str) -> Iterator[float]:
     """Memory in GB (10⁹ bytes) that lines of DeepSpeed's timer and of Megatron-LM's ranks state."""
     deepspeed = LOG_FORMATS[-1]
-    for _, _, behind in _windows(text, _marks(text, deepspeed)):
+    for _, _, behind in _step_windows(text, _step_matches(text, deepspeed)):
         yield from (value for name, value in _figures_in(behind, deepspeed).items() if name == "memory")
     for match in _PEAK.finditer(text):
         value = _number_or_none(match.group(2))
@@ -235,12 +239,12 @@ def _step_lines(text: str, entry: LogFormat, marks: Sequence[re.Match[str]], fil
     """The steps of a log in order, each with the figures that its line states."""
     lines_by_step: dict[int, list[StepLine]] = {}
     line, counted = 1, 0
-    for mark, before, behind in _windows(text, marks):
+    for mark, before, behind in _step_windows(text, marks):
         line, counted = line + text.count("\n", counted, mark.start()), mark.start()
         number = int(next(filter(None, mark.groups())))
-        step = StepLine(number, _figures_in(before + behind, entry), Place(file, line, 1), _wall(before))
+        step = StepLine(number, _figures_in(before + behind, entry), Place(file, line, 1), _timestamp(before))
         lines_by_step.setdefault(number, []).append(step)
-    return tuple(_together(lines_by_step[number]) for number in sorted(lines_by_step))
+    return tuple(_merged_ranks(lines_by_step[number]) for number in sorted(lines_by_step))
 
 
 def _figures_in(text: str, entry: LogFormat) -> dict[str, float]:
@@ -262,7 +266,7 @@ def _number_or_none(text: str) -> float | None:
     return found if 0 < found < 1e15 else None
 
 
-def _wall(text: str) -> float | None:
+def _timestamp(text: str) -> float | None:
     """Seconds since the epoch of a time in front of a line."""
     found = list(_WALL.finditer(text))
     if not found:
@@ -275,7 +279,7 @@ def _wall(text: str) -> float | None:
     return day.timestamp() + float(f"0.{match.group(3)}")
 
 
-def _together(printed: list[StepLine]) -> StepLine:
+def _merged_ranks(printed: list[StepLine]) -> StepLine:
     """One step from the lines of several ranks: medians, and the memory of the most loaded rank."""
     names = dict.fromkeys(name for step in printed for name in step.figures)
     columns = {name: [step.figures[name] for step in printed if name in step.figures] for name in names}

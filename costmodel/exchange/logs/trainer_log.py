@@ -1,4 +1,4 @@
-"""Logs of the Trainer of transformers: its progress bar, and the summary that it and trainer_state.json end with."""
+"""Logs of the transformers Trainer, measured runs from logs, and start-up logs of engines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from costmodel.exchange.logs.step_lines import GIB_OVER_GB, MOST_LINES, Log, RunSummary, StepLine, unread
-from costmodel.exchange.option_rows import figure
+from costmodel.exchange.logs.step_lines import GIB_OVER_GB, MOST_LINES, Log, RunSummary, StepLine, unread_note
+from costmodel.exchange.option_rows import number_value
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 
@@ -44,16 +44,16 @@ def trainer_log(text: str, file: str) -> Log | None:
         return None
     whole = _whole_run_time(text, file)
     if is_trainer_state(text):
-        return _of_state(text, file, whole)
+        return _trainer_state_log(text, file, whole)
     marks = list(islice(_BAR.finditer(text), MOST_LINES + 1))
-    steps = _bars(text, file, marks[:MOST_LINES], whole)
+    steps = _progress_bar_steps(text, file, marks[:MOST_LINES], whole)
     if not steps and whole is None:
         return None
     timed = [step.wall for step in steps if step.wall is not None]
     if whole is not None and (not timed or timed[-1] - timed[0] < _SHORTEST):
         return Log(NAME, file, (), None, whole, "mean of the whole run: start-up, evaluation and saving count too")
     remark = "timed by a progress bar in whole seconds; evaluation and saving between its steps count too"
-    return Log(NAME, file, tuple(steps), None, None, remark, unread(marks))
+    return Log(NAME, file, tuple(steps), None, None, remark, unread_note(marks))
 
 
 def is_trainer_state(text: str) -> bool:
@@ -65,7 +65,7 @@ def is_trainer_state(text: str) -> bool:
     return text.lstrip().startswith("{") and _HISTORY in text
 
 
-def _of_state(text: str, file: str, whole: RunSummary | None) -> Log:
+def _trainer_state_log(text: str, file: str, whole: RunSummary | None) -> Log:
     """The steps or the summary of trainer_state.json; a fault if neither has times."""
     place = Place(file, text.count("\n", 0, text.index(_HISTORY)) + 1, 1)
     try:
@@ -74,7 +74,11 @@ def _of_state(text: str, file: str, whole: RunSummary | None) -> Log:
         raise fail("X001", f"{STATE} is no whole JSON", place, "give the file as the Trainer wrote it") from None
     batch = None if whole is None else whole.batch
     entries = history if isinstance(history, list) else []
-    found = {step.number: step for each in entries[:MOST_LINES] if (step := _entry(each, place, batch)) is not None}
+    found = {
+        step.number: step
+        for each in entries[:MOST_LINES]
+        if (step := _log_history_step(each, place, batch)) is not None
+    }
     steps = tuple(found[number] for number in sorted(found))
     if any("seconds" in step.figures or "rate" in step.figures for step in steps):
         own = tuple(step for step in steps if "seconds" in step.figures or "rate" in step.figures)
@@ -89,17 +93,17 @@ def _of_state(text: str, file: str, whole: RunSummary | None) -> Log:
     return Log(STATE, file, (), None, whole, "mean of the whole run: start-up, evaluation and saving count too")
 
 
-def _entry(entry: Any, place: Place, batch: float | None) -> StepLine | None:
+def _log_history_step(entry: Any, place: Place, batch: float | None) -> StepLine | None:
     """One training entry of log_history; None for an evaluation or a summary."""
     stated = entry if isinstance(entry, Mapping) else {}
-    number = figure(stated.get("step"))
+    number = number_value(stated.get("step"))
     if not number or not 0 < number < _MOST_STEPS or any(str(key).startswith("eval_") for key in stated):
         return None
-    values = {name: (figure(stated.get(key)), factor) for name, (key, factor) in _FIGURES.items()}
+    values = {name: (number_value(stated.get(key)), factor) for name, (key, factor) in _FIGURES.items()}
     figures = {name: value * factor for name, (value, factor) in values.items() if value is not None and value > 0}
     if batch is not None:
         figures |= {"batch": batch, "samples": batch * number}
-    clock = None if "train_loss" in stated else figure(stated.get("train_runtime"))
+    clock = None if "train_loss" in stated else number_value(stated.get("train_runtime"))
     return StepLine(int(number), figures, place, clock if clock is None or 0 < clock < _LONGEST else None)
 
 
@@ -127,7 +131,7 @@ def _whole_run_time(text: str, file: str) -> RunSummary | None:
     return RunSummary(each, round(steps), batch, Place(file, text.count("\n", 0, at) + 1, 1))
 
 
-def _bars(text: str, file: str, marks: list[re.Match[str]], whole: RunSummary | None) -> list[StepLine]:
+def _progress_bar_steps(text: str, file: str, marks: list[re.Match[str]], whole: RunSummary | None) -> list[StepLine]:
     """Steps with elapsed time, from the progress bar that runs longest."""
     found: dict[int, dict[int, StepLine]] = {}
     line, counted = 1, 0
@@ -185,7 +189,7 @@ class MeasuredRun:
 def measured_run(log: Log, warm_up: int = WARM_UP) -> MeasuredRun:
     """The measured run in a log; a fault if too few steps remain after the warm-up."""
     if log.whole is not None:
-        return _summed_up(log, log.whole, warm_up)
+        return _summary_run(log, log.whole, warm_up)
     kept = [step for step in log.steps if step.number > warm_up]
     covered = _steps_covered(log.steps, warm_up)
     if covered < FEWEST:
@@ -196,13 +200,13 @@ def measured_run(log: Log, warm_up: int = WARM_UP) -> MeasuredRun:
         hint = f"--warmup {enough} would leave {FEWEST}" if 0 < enough < warm_up else f"at least {FEWEST} make a run"
         raise fail("X002", sentence, place, hint)
     found = {name: statistics.median(values) for name, values in _figure_columns(kept).items() if values}
-    figures = _row(found, kept, log)
+    figures = _run_columns(found, kept, log)
     times = _figure_columns(kept).get("seconds") or _figure_columns(kept).get("rate") or [1.0]
     spread = (max(times) - min(times)) / statistics.median(times)
     return MeasuredRun(log.format, figures, len(kept), covered, spread, kept[0].number, kept[-1].number, log.remark)
 
 
-def _summed_up(log: Log, whole: RunSummary, warm_up: int) -> MeasuredRun:
+def _summary_run(log: Log, whole: RunSummary, warm_up: int) -> MeasuredRun:
     """A run for which the log has only a summary."""
     if whole.steps < warm_up + FEWEST:
         sentence = f"the summary is of {whole.steps} steps: too few behind a warm-up of {warm_up}"
@@ -222,10 +226,10 @@ def _figure_columns(steps: list[StepLine]) -> dict[str, list[float]]:
     return {name: [step.figures[name] for step in steps if name in step.figures] for name in names}
 
 
-def _row(found: dict[str, float], kept: list[StepLine], log: Log) -> dict[str, float]:
+def _run_columns(found: dict[str, float], kept: list[StepLine], log: Log) -> dict[str, float]:
     """The figures as columns of a table."""
     row = {}
-    seconds = found.get("seconds") or _by_wall(log, kept)
+    seconds = found.get("seconds") or _seconds_by_timestamps(log, kept)
     if seconds is not None:
         row["step_time_s"] = seconds
     last = kept[-1]
@@ -235,7 +239,7 @@ def _row(found: dict[str, float], kept: list[StepLine], log: Log) -> dict[str, f
     elif "samples_per_s" in found and "seconds" in found:
         row["global_batch"] = float(round(found["samples_per_s"] * found["seconds"]))
     elif samples is not None:
-        row["global_batch"] = _batch_of(kept, samples / max(1, last.number))
+        row["global_batch"] = _sequences_per_step(kept, samples / max(1, last.number))
     if samples and tokens:
         row["seq_len"] = float(round(tokens / samples))
     for name, column in (("rate", "tokens_per_s_per_gpu"), ("tflops", "tflops_per_gpu"), ("mfu", "mfu")):
@@ -254,14 +258,14 @@ def _row(found: dict[str, float], kept: list[StepLine], log: Log) -> dict[str, f
     return row
 
 
-def _batch_of(kept: list[StepLine], otherwise: float) -> float:
+def _sequences_per_step(kept: list[StepLine], otherwise: float) -> float:
     """Sequences per step from the sample counts of two lines, because some programs count steps from 0."""
     marks = [(step.number, step.figures["samples"]) for step in kept if "samples" in step.figures]
     (first, before), (last, behind) = marks[0], marks[-1]
     return float(round((behind - before) / (last - first) if last > first else otherwise))
 
 
-def _by_wall(log: Log, kept: list[StepLine]) -> float | None:
+def _seconds_by_timestamps(log: Log, kept: list[StepLine]) -> float | None:
     """Seconds per step from the timestamps of lines, starting with the last line of the warm-up."""
     before = [step for step in log.steps if step.number < kept[0].number and step.wall is not None]
     marks = [*before[-1:], *(step for step in kept if step.wall is not None)]
@@ -308,13 +312,13 @@ def is_engine_start(text: str) -> bool:
 def start_as_table(text: str) -> str:
     """A start-up log as a CSV table of one row, with the columns of `costmodel explain D014`."""
     engine = _SGLANG if "KV Cache is allocated" in text else _VLLM
-    cells = {"engine": engine, "engine_version": _version(text, engine), "gpu": _gpu(text)}
+    cells = {"engine": engine, "engine_version": _version(text, engine), "gpu": _gpu_name(text)}
     cells |= {column: _stated_value(text, keys) for column, keys in _KEYS[engine].items()}
     cells["tp"] = cells["tp"] or "1"
     cells |= {
         "weight_bytes_per_param": _weight_type(text),
         "kv_bytes": _cache_bytes(text),
-        "log_kv_gib": _pool(text, engine),
+        "log_kv_gib": _cache_pool_gib(text, engine),
     }
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
@@ -340,13 +344,14 @@ def _version(text: str, engine: str) -> str:
     return next(filter(None, match.groups()), "").rstrip(".") if match else ""
 
 
-def _gpu(text: str) -> str:
+def _gpu_name(text: str) -> str:
     """The accelerator's name as its driver prints it; empty if the log has none. `nvidia-smi -L` prints it too."""
     match = _GPU.search(text)
     return match[0].strip().replace("_", " ") if match else ""
 
 
 def _weight_type(text: str) -> str:
+    """The bytes of a weight as text (1 or 2), or its quantisation if that has no fixed number of bytes."""
     quantised = _stated_value(text, ("quantization",))
     if quantised == "mxfp4":
         return "mx"
@@ -354,11 +359,12 @@ def _weight_type(text: str) -> str:
 
 
 def _cache_bytes(text: str) -> str:
+    """The bytes of a number in the KV cache, as text: 1 for fp8, else 2."""
     kept = _stated_value(text, ("kv_cache_dtype",))
     return "1" if kept.startswith("fp8") else "2"
 
 
-def _pool(text: str, engine: str) -> str:
+def _cache_pool_gib(text: str, engine: str) -> str:
     """The KV-cache pool of one device in GiB, as the log states it last."""
     if engine == _SGLANG:
         found = re.findall(r"K size: ([\d.]+) GB, V size: ([\d.]+) GB", text)
@@ -367,5 +373,6 @@ def _pool(text: str, engine: str) -> str:
 
 
 def _last_match(pattern: str, text: str) -> str:
+    """The last match of a pattern; empty without a match."""
     found = re.findall(pattern, text)
     return found[-1] if found else ""

@@ -1,7 +1,4 @@
-"""The model of a text of Megatron-LM options, and the options of a model.
-
-Layers are read one by one, then gathered into kinds.
-"""
+"""The model that Megatron-LM options state, and the options that express a model."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from costmodel.exchange.import_result import Origin, OriginValue
 from costmodel.exchange.megatron.options import OF_MODEL
 from costmodel.exchange.megatron.stated_options import MegatronFlags
 from costmodel.exchange.training.job import TrainingRemarks
-from costmodel.exchange.values import gathered
+from costmodel.exchange.values import layers_by_kind
 
 _ROUNDED = 64  # what the width of a gated MLP is rounded down to where it is left out
 _ROWS = 128  # what stacks of Megatron-LM pad the vocabulary to, times tp
@@ -30,9 +27,9 @@ class LayerMark(NamedTuple):
     windowed: bool = False
 
 
-def model(flags: MegatronFlags) -> dict[str, Any]:
-    """The model as nested mappings of values with origins; the vocabulary is left out if it is unknown."""
-    marks = _hybrid(flags) if _pattern(flags) else _layers(flags)
+def model_of_options(flags: MegatronFlags) -> dict[str, Any]:
+    """The model as nested mappings of values with origins; without a vocabulary if it is unknown."""
+    marks = _hybrid_marks(flags) if _pattern(flags) else _layer_marks(flags)
     tree: dict[str, Any] = {}
     vocabulary = _vocabulary(flags)
     if vocabulary is not None:
@@ -45,7 +42,7 @@ def model(flags: MegatronFlags) -> dict[str, Any]:
         "norm": flags["normalization"],
     }
     count = _pattern(flags) or flags.first("num-layers", "encoder-num-layers")
-    tree["layers"], losses = gathered(marks, lambda mark: _layer_entry(flags, mark), count.origin)
+    tree["layers"], losses = layers_by_kind(marks, lambda mark: _layer_entry(flags, mark), count.origin)
     flags.losses.extend(losses)
     depth = flags["mtp-num-layers"]
     if depth.value and marks:
@@ -65,7 +62,7 @@ def _required_option(flags: MegatronFlags, *names: str) -> OriginValue:
     return value
 
 
-def _stated_alone(flags: MegatronFlags, part: str) -> dict[str, OriginValue]:
+def _single_option_values(flags: MegatronFlags, part: str) -> dict[str, OriginValue]:
     """The properties of a part of the layers that one option each states; without those left out, 0 or off."""
     rows = (row for row in OF_MODEL.values() if row.is_stated_alone and row.key.startswith(f"model.layers.{part}."))
     return {row.key.rpartition(".")[2]: flags[row.option] for row in rows if flags[row.option].value}
@@ -124,7 +121,7 @@ def _rounded_up(rows: int, multiple: int) -> int:
 # --- layers
 
 
-def _layers(flags: MegatronFlags) -> list[LayerMark]:
+def _layer_marks(flags: MegatronFlags) -> list[LayerMark]:
     """A mark for each layer of a model in which every layer has attention and an MLP or experts."""
     count = int(_required_option(flags, "num-layers", "encoder-num-layers").value)
     if count > 10_000:
@@ -167,7 +164,7 @@ def _pattern(flags: MegatronFlags) -> OriginValue | None:
     return value if value.value else None
 
 
-def _hybrid(flags: MegatronFlags) -> list[LayerMark]:
+def _hybrid_marks(flags: MegatronFlags) -> list[LayerMark]:
     """A mark for each letter of the hybrid pattern: a layer that is only a mixer or only a feed-forward half."""
     pattern = _pattern(flags)
     assert pattern is not None
@@ -218,7 +215,7 @@ def _attention_entry(flags: MegatronFlags, windowed: bool) -> dict[str, Any]:
         sentence = "--num-query-groups means nothing without --group-query-attention"
         flags.lose("ignored", sentence, "num-query-groups")
     entry = {"heads": heads, "kv_heads": kv_heads, "head_dim": width, **_attention_biases(flags)}
-    entry |= _stated_alone(flags, "attention")
+    entry |= _single_option_values(flags, "attention")
     if flags["softmax-type"].value == "learnable":
         entry["sinks"] = flags.derived(True, "--softmax-type learnable", "softmax-type")
     window = flags["window-size"]
@@ -255,7 +252,9 @@ def _latent_entry(flags: MegatronFlags) -> dict[str, Any]:
         flags.lose("approximated", sentence, "multi-latent-attention", -widths * layers)
     if flags.given("kv-channels"):
         flags.lose("ignored", "--kv-channels means nothing beside --multi-latent-attention", "kv-channels")
-    return {"latent": {"heads": _required_option(flags, "num-attention-heads"), **_stated_alone(flags, "latent")}}
+    return {
+        "latent": {"heads": _required_option(flags, "num-attention-heads"), **_single_option_values(flags, "latent")}
+    }
 
 
 def _state_space(flags: MegatronFlags) -> dict[str, OriginValue]:
@@ -267,7 +266,7 @@ def _state_space(flags: MegatronFlags) -> dict[str, OriginValue]:
         heads = flags.derived(max(1, found), "twice the hidden size over the width of a head", "hidden-size")
     return {
         "heads": heads,
-        **_stated_alone(flags, "state_space"),
+        **_single_option_values(flags, "state_space"),
         "conv": flags.fixed(4, "taps of the convolution in mamba_mixer.py"),
         "chunk": flags.fixed(128, "chunk size in mamba_mixer.py"),
     }
@@ -321,7 +320,7 @@ def _experts_entry(flags: MegatronFlags) -> dict[str, Any]:
         entry["router_bias"] = _has_biases(flags)
     if flags["moe-shared-expert-intermediate-size"].value:
         entry["shared"] = _mlp_entry(flags, flags["moe-shared-expert-intermediate-size"])
-    rest = {name: value for name, value in _stated_alone(flags, "experts").items() if name not in entry}
+    rest = {name: value for name, value in _single_option_values(flags, "experts").items() if name not in entry}
     grouped = "group_limit" in rest and "groups" in rest and rest["groups"].value > 1
     return entry | {name: value for name, value in rest.items() if grouped or not name.startswith("group")}
 
@@ -362,13 +361,15 @@ CANNOT = {
 }
 
 
-def written_model(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
+def model_options(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
     """The model options that code writes; a fault for what no option can express."""
     _refuse_unwritable(model, remarks)
-    attention = _one((kind.attention for kind in model.layers), "model.layers.attention", remarks, without="window")
-    latent = _one((kind.latent for kind in model.layers), "model.layers.latent", remarks)
-    mlp = _one((kind.mlp for kind in model.layers), "model.layers.mlp", remarks)
-    experts = _one((kind.experts for kind in model.layers), "model.layers.experts", remarks)
+    attention = _common_part(
+        (kind.attention for kind in model.layers), "model.layers.attention", remarks, without="window"
+    )
+    latent = _common_part((kind.latent for kind in model.layers), "model.layers.latent", remarks)
+    mlp = _common_part((kind.mlp for kind in model.layers), "model.layers.mlp", remarks)
+    experts = _common_part((kind.experts for kind in model.layers), "model.layers.experts", remarks)
     if attention is not None and latent is not None:
         remarks.refuse("model.layers.latent", "all layers have one kind of attention")
     if experts is not None:
@@ -425,7 +426,7 @@ def _refuse_unwritable(model: Model, remarks: TrainingRemarks) -> None:
         remarks.refuse("model.positions", f"Megatron-LM has no {model.positions} positions")
 
 
-def _one(parts: Iterable[Part | None], key: str, remarks: TrainingRemarks, *, without: str = "") -> Part | None:
+def _common_part(parts: Iterable[Part | None], key: str, remarks: TrainingRemarks, *, without: str = "") -> Part | None:
     """The part that all layers have in common; a fault if it differs between layers."""
     found: list[Any] = [part for part in parts if part is not None]
     shapes = [{name: value for name, value in part.model_dump().items() if name != without} for part in found]

@@ -1,4 +1,4 @@
-"""Options of Megatron-LM: those that state keys of a scenario, those that cost something else, those that cost nothing.
+"""The table of Megatron-LM's options: those that state keys of a scenario, and those with or without another cost.
 
 Names and defaults are those of megatron/training/arguments.py and of the configuration classes behind it, at VERSION.
 The rows stand in the order in which a script states them.
@@ -9,23 +9,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costmodel.exchange.option_rows import Kind, choice, gone, known, lost, one_of, option, part, quiet, switch
-from costmodel.exchange.values import evaluated
+from costmodel.exchange.option_rows import (
+    ValueKind,
+    choice,
+    lost,
+    one_of,
+    option,
+    option_table,
+    part,
+    quiet,
+    renamed_before_2023,
+    switch,
+)
+from costmodel.exchange.values import evaluate_expression
 
 NAME, TITLE, VERSION = "Megatron-LM", "options of Megatron-LM", "Megatron-LM d98e8a64dd (2026-08-22)"
 
 _MOST_LAYERS = 10_000
 
 
-def several(words: Mapping[str, Any]) -> Kind:
+def several(words: Mapping[str, Any]) -> ValueKind:
     """A kind of value: several words, each with a meaning."""
-    return Kind("words", "words", str.split, lambda ours: spelling(words, ours), words)
+    return ValueKind("words", "words", str.split, lambda ours: spelling(words, ours), words)
 
 
 def _pattern(text: str) -> Any:
     """A layer frequency n, or a list with one entry per layer; None if the text is neither."""
     try:
-        found = evaluated(text)
+        found = evaluate_expression(text)
     except ValueError:
         return None
     entries = found if isinstance(found, list) else [found]
@@ -33,9 +44,9 @@ def _pattern(text: str) -> Any:
     return found if sound and (isinstance(found, list) or found > 0) else None
 
 
-PATTERN = Kind("pattern", "a whole number or a list such as [0]*3+[1]*58", _pattern)
-WINDOW = Kind("window", "2 whole numbers", str.split)
-RAMP = Kind("ramp", "3 whole numbers", str.split)
+PATTERN = ValueKind("pattern", "a whole number or a list such as [0]*3+[1]*58", _pattern)
+WINDOW = ValueKind("window", "2 whole numbers", str.split)
+RAMP = ValueKind("ramp", "3 whole numbers", str.split)
 SHARDED = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 EXCHANGES = {"p2p": "p2p", "all_gather": "all-gather", "allgather": "all-gather", "a2a": "a2a"}
 MODULES = {
@@ -69,7 +80,7 @@ def spelling(words: Mapping[str, object], ours: object) -> str:
     return next(name for name, value in words.items() if value == ours)
 
 
-OF_MODEL = known(
+OF_MODEL = option_table(
     part("num-layers", f"{_LAYER}.count", "count"),
     option("hidden-size", "model.hidden", "count"),
     option("max-position-embeddings", "model.max_sequence", "count"),
@@ -124,7 +135,7 @@ OF_MODEL = known(
     option("mamba-num-groups", f"{_LAYER}.state_space.groups", "count", 8, when="never"),
     option("mamba-num-heads", f"{_LAYER}.state_space.heads", "count", when="never"),
 )  # fmt: skip
-OF_LAYOUT = known(
+OF_LAYOUT = option_table(
     option("tensor-model-parallel-size", "plan.tp", "count", 1),
     option("pipeline-model-parallel-size", "plan.pp", "count", 1),
     option("context-parallel-size", "plan.cp", "count", 1),
@@ -156,7 +167,7 @@ OF_LAYOUT = known(
     part("use-torch-fsdp2", "plan.zero stack", "flag"),
     part("torch-fsdp2-no-reshard-after-forward", "plan.zero", "flag"),
     part("recompute-activations", "plan.recompute", "flag"),
-    gone(
+    renamed_before_2023(
         {
             "model-parallel-size": "--tensor-model-parallel-size",
             "batch-size": "--micro-batch-size",
@@ -168,7 +179,7 @@ OF_LAYOUT = known(
     option("moe-layer-recompute", "plan.recompute_modules", "flag", old="--recompute-modules moe"),
     part("fine-grained-activation-offloading", "plan.offload", "flag"),
 )  # fmt: skip
-OF_WORKLOAD = known(
+OF_WORKLOAD = option_table(
     option("seq-length", "workload.sequence", "count"),
     option("micro-batch-size", "plan.micro_batch", "count"),
     option("global-batch-size", "workload.global_batch", "count"),
@@ -191,7 +202,7 @@ OF_WORKLOAD = known(
     part("train-iters", "workload.tokens", "count"),
     part("main-grads-dtype", "workload.gradients", one_of("fp32", "bf16"), "fp32"),
 )  # fmt: skip
-OF_SOFTWARE = known(
+OF_SOFTWARE = option_table(
     part("attention-dropout", "", "figure", "0.1"),
     part("hidden-dropout", "", "figure", "0.1"),
     part("moe-token-dispatcher-type", "assume.experts.deduplicated",
@@ -214,7 +225,7 @@ _BUCKETS = "the size of buckets is a matter of the stack: buckets"
 _DTYPES = "the type of a copy of the weights, or of their gradients on the network: states of a stack"
 _LAYERWISE = "the precision of single layers"
 
-_COSTS = known(
+_COSTS = option_table(
     lost("not expressible", "weights are kept and gathered in the narrow type: low_precision.primary of a stack",
          "fp8-param-gather fp4-param-gather"),
     lost("not expressible", "how much of dispatch and combine hides: set assume.overlap.ep",
@@ -519,8 +530,8 @@ use-mcore-models use-torch-optimizer-for-cpu-offload validation-set-names
 )
 
 TABLE = {
-    **known(quiet(" ".join(_WITHOUT_COST))),
+    **option_table(quiet(" ".join(_WITHOUT_COST))),
     **_COSTS,
-    **known(option(name, loss=("not expressible", what), harmless=("0",)) for name, what in REFUSED.items()),
+    **option_table(option(name, loss=("not expressible", what), harmless=("0",)) for name, what in REFUSED.items()),
     **READ,
 }

@@ -1,4 +1,4 @@
-"""The plan of a text of Megatron-LM options, and the rules that Megatron-LM itself holds it to."""
+"""The plan that Megatron-LM options state, checked as Megatron-LM does, and the options that express a plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEGREES = {OF_LAYOUT[name].key.removeprefix("plan."): name for name in (
 )}  # fmt: skip
 
 
-def plan(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, Any]:
+def plan_of_options(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, Any]:
     """The plan as a mapping of values with origins."""
     degrees = _degree_keys(flags)
     tree: dict[str, Any] = {}
@@ -25,7 +25,7 @@ def plan(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, An
     if dp is not None:
         tree["dp"] = dp
     tree |= degrees
-    tree |= pipeline(flags)
+    tree |= pipeline_keys(flags)
     tree["micro_batch"] = _micro_batch(flags)
     tree |= _sharding_keys(flags)
     tree |= _recompute_keys(flags)
@@ -240,7 +240,7 @@ _REPEATED = (re.compile(r"\(([^()]+)\)\*(\d{1,4})"), re.compile(r"(.)\*(\d{1,4})
 _LONGEST_LAYOUT = 20_000
 
 
-def pipeline(flags: MegatronFlags) -> dict[str, OriginValue]:
+def pipeline_keys(flags: MegatronFlags) -> dict[str, OriginValue]:
     """Pipeline chunks, schedule and split of the stages."""
     stages = flags.number("pipeline-model-parallel-size", 1)
     given = [name for name in _VIRTUAL if flags[name].value is not None]
@@ -286,15 +286,15 @@ def _chunks_of_layers(flags: MegatronFlags, stages: int, each: OriginValue) -> O
             flags.refuse("X005", f"--{name} goes with --{_VIRTUAL[1]} alone", each.place)
     if layers % (stages * each.value):
         sentence = f"{layers} layers do not go into {stages} stages of chunks of {each.value}"
-        flags.refuse("X005", sentence, each.place, _dividing(layers, stages * each.value))
+        flags.refuse("X005", sentence, each.place, _ends_that_divide(layers, stages * each.value))
         return None
     return each._replace(value=layers // stages // each.value)
 
 
-def _dividing(layers: int, over: int) -> str:
+def _ends_that_divide(layers: int, over: int) -> str:
     """Which ends to count as layers so that all layers divide; empty if that does not do it.
 
-    >>> _dividing(126, 16), _dividing(125, 16)
+    >>> _ends_that_divide(126, 16), _ends_that_divide(125, 16)
     ('--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split counts both ends as layers', '')
     """
     if (layers + 1) % over == 0:
@@ -306,7 +306,7 @@ def _split_keys(flags: MegatronFlags, stages: int) -> dict[str, OriginValue]:
     """How layers are split over pipeline stages."""
     layout = flags["pipeline-model-parallel-layout"]
     if layout.value:
-        return _laid_out(flags, stages, layout)
+        return _layout_keys(flags, stages, layout)
     found = {}
     for key, name in (("first_stage_layers", "first"), ("last_stage_layers", "last")):
         value = flags[f"decoder-{name}-pipeline-num-layers"]
@@ -319,13 +319,13 @@ def _split_keys(flags: MegatronFlags, stages: int) -> dict[str, OriginValue]:
         return {"split": flags.derived(split, "embedding and loss count as layers", *ENDS)}
     if not flags.first("hybrid-layer-pattern", "hybrid-override-pattern").value and flags.number("num-layers") % stages:
         sentence = f"{flags.number('num-layers')} layers do not go into {stages} stages"
-        ends = _dividing(flags.number("num-layers"), stages)
+        ends = _ends_that_divide(flags.number("num-layers"), stages)
         hint = f"{ends}{', or ' if ends else ''}--decoder-first-pipeline-num-layers makes them uneven"
         flags.refuse("X005", sentence, flags["num-layers"].place, hint)
     return {"split": flags.fixed("even", "as many layers in every stage")}
 
 
-def _laid_out(flags: MegatronFlags, stages: int, layout: OriginValue) -> dict[str, OriginValue]:
+def _layout_keys(flags: MegatronFlags, stages: int, layout: OriginValue) -> dict[str, OriginValue]:
     """The chunks and the layers of each stage from a layout such as Et*3|(tt|)*29,m|L."""
     segments = _segments(layout.value)
     if segments is None or len(segments) % stages:
@@ -364,10 +364,10 @@ def _segments(text: str) -> list[str] | None:
 # --- the options of a plan
 
 
-def written_plan(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+def plan_options(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     """The plan's options that code writes."""
     check_pipeline(job, remarks, NAME)
-    return {**counted_ends(job, ENDS), **_sharding_options(job), **_recompute_options(job, remarks)}
+    return {**counted_end_options(job, ENDS), **_sharding_options(job), **_recompute_options(job, remarks)}
 
 
 def check_pipeline(job: Job, remarks: TrainingRemarks, software: str) -> None:
@@ -382,7 +382,7 @@ def check_pipeline(job: Job, remarks: TrainingRemarks, software: str) -> None:
         remarks.refuse("plan.order", "tp-cp-pp-dp does not go with Megatron-FSDP")
 
 
-def counted_ends(job: Job, ends: tuple[str, str]) -> dict[str, Any]:
+def counted_end_options(job: Job, ends: tuple[str, str]) -> dict[str, Any]:
     """Options that count the embedding or the loss as a layer of the first or last stage; ends: their names."""
     if job.plan.pp == 1:
         return {}

@@ -16,8 +16,8 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.exchange.foreign_keys import UNKNOWN_STATES, because
 from costmodel.exchange.import_result import COUNTS, GivenSize, Imported, Origin, OriginValue
-from costmodel.exchange.launcher_options import of_environment, of_launcher
-from costmodel.exchange.megatron.model import CANNOT, model, written_model
+from costmodel.exchange.launcher_options import environment_facts, launcher_verdicts
+from costmodel.exchange.megatron.model import CANNOT, model_of_options, model_options
 from costmodel.exchange.megatron.options import (
     OF_LAYOUT,
     OF_MODEL,
@@ -33,11 +33,11 @@ from costmodel.exchange.megatron.options import (
     VERSION,
     spelling,
 )  # fmt: skip
-from costmodel.exchange.megatron.plan import plan, written_plan
-from costmodel.exchange.megatron.stated_options import MegatronFlags, accelerators, read_statement
-from costmodel.exchange.option_rows import Table, hint_of_gone, written
+from costmodel.exchange.megatron.plan import plan_of_options, plan_options
+from costmodel.exchange.megatron.stated_options import MegatronFlags, accelerator_count, read_statement
+from costmodel.exchange.option_rows import Table, renamed_option_hint, written
 from costmodel.exchange.training.job import NOWHERE, Job, TrainingFormat, TrainingRemarks
-from costmodel.exchange.values import document_name, likely_name, placed, shown, unknown_names
+from costmodel.exchange.values import as_text, document_name, likely_name, placed_document, unknown_names
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 
@@ -50,31 +50,31 @@ def read_options(
     are not stated anywhere are in `missing`; keys that depend on them are left out.
     """
     flags = MegatronFlags(read_statement(text, file), file)
-    around = of_launcher(flags.statement.launch)
-    around.join(of_environment(flags.statement.environment, file))
-    facts = {**{path: value for path, value in around.weak.items() if path in COUNTS}, **accelerators(flags)}
+    around = launcher_verdicts(flags.statement.launch)
+    around.join(environment_facts(flags.statement.environment, file))
+    facts = {**{path: value for path, value in around.weak.items() if path in COUNTS}, **accelerator_count(flags)}
     found = (size or GivenSize()).accelerators(facts)
     if isinstance(found, Fault):
         flags.faults.append(found)
     elif found is not None:
         facts["accelerators"] = found
     _refuse_options(flags)
-    laid_out = plan(flags, facts.get("accelerators"))
-    name, assume = stack(flags)
+    laid_out = plan_of_options(flags, facts.get("accelerators"))
+    name, assume = stack_of_options(flags)
     tree: dict[str, Any] = {
-        "model": _model(flags, vocab, title),
-        "workload": workload(flags, laid_out.get("dp")),
+        "model": _named_model(flags, vocab, title),
+        "workload": workload_of_options(flags, laid_out.get("dp")),
         "stack": name,
         "plan": laid_out,
     }
     if assume:
         tree["assume"] = assume
-    dropped(flags)
+    dropout_loss(flags)
     _losses(flags)
     warnings = [*flags.warnings, *_unknown_options(flags)]
     if flags.faults:
         raise CostModelError(*flags.faults, *flags.missing)
-    document, origins = placed(tree, Place(file))
+    document, origins = placed_document(tree, Place(file))
     validate(Plan, document["plan"], file)
     if "vocab" in tree["model"]:
         validate(Model, document["model"], file)
@@ -84,12 +84,12 @@ def read_options(
     return Imported(kind, document, origins, losses, (*around.warnings, *warnings), facts, missing, keys)
 
 
-def _model(flags: MegatronFlags, vocab: int | None, title: str) -> dict[str, Any]:
+def _named_model(flags: MegatronFlags, vocab: int | None, title: str) -> dict[str, Any]:
     """The model with the name and the source that a document needs."""
     given = {} if vocab is None else {"vocab": OriginValue(vocab, Origin("assumed", "given beside the text"))}
     made = Origin("file", "the text itself", Place(flags.file))
     source = {"title": OriginValue("Options of Megatron-LM", made), "where": OriginValue(flags.file, made)}
-    said = model(flags)
+    said = model_of_options(flags)
     if given:
         flags.missing = [fault for fault in flags.missing if not fault.sentence.startswith("the vocabulary")]
     named = {"name": OriginValue(document_name(title), made), "title": OriginValue(title, made)}
@@ -108,14 +108,14 @@ def _refuse_options(flags: MegatronFlags) -> None:
             flags.refuse("X003", f"--{name}: {what}", stated.place, "no document states it; nothing was written")
     for name, stated in flags.stated.items():
         if name in TABLE and TABLE[name].gone:
-            sentence, hint = hint_of_gone(TABLE[name])
+            sentence, hint = renamed_option_hint(TABLE[name])
             flags.refuse("X005", f"--{sentence}", stated.place, hint)
 
 
 def _losses(flags: MegatronFlags) -> None:
     """Losses for stated options that fill no costmodel key, by their effect on the cost."""
     for word in flags.statement.stray:
-        flags.lose("ignored", f"{word.doubt.sentence if word.doubt else shown(word.text)}: read as nothing")
+        flags.lose("ignored", f"{word.doubt.sentence if word.doubt else as_text(word.text)}: read as nothing")
     for name, stated in flags.stated.items():
         texts, row = [word.text for word in stated.words], TABLE.get(name)
         if row is not None and row.costs_nothing:
@@ -138,7 +138,7 @@ def _unknown_options(flags: MegatronFlags) -> list[Fault]:
 # --- workload, and the types of a training
 
 
-def workload(flags: MegatronFlags, dp: OriginValue | None) -> dict[str, Any]:
+def workload_of_options(flags: MegatronFlags, dp: OriginValue | None) -> dict[str, Any]:
     """The workload as a mapping of values with origins."""
     sequence = flags.first("seq-length", "encoder-seq-length")
     if not sequence.value:
@@ -217,12 +217,7 @@ def _precision_value(flags: MegatronFlags) -> OriginValue:
         if not flags.sound("bf16", "fp16"):
             return flags["bf16"]._replace(value="bf16")
         sentence = "neither --bf16 nor --fp16: training in fp32, which is not read from a script"
-        flags.refuse(
-            "X003",
-            sentence,
-            eight.place,
-            "write --bf16 into the text if it is meant",
-        )
+        flags.refuse("X003", sentence, eight.place, "write --bf16 into the text if it is meant")
         return flags["bf16"]._replace(value="bf16")
     for format_, recipe, names in ((four, "fp4-recipe", {"nvfp4": "nvfp4"}), (eight, "fp8-recipe", RECIPES)):
         if format_.value:
@@ -273,7 +268,7 @@ def _optimizer_name(flags: MegatronFlags) -> OriginValue:
 # --- stack and assumptions
 
 
-def stack(flags: MegatronFlags) -> tuple[OriginValue, dict[str, Any]]:
+def stack_of_options(flags: MegatronFlags) -> tuple[OriginValue, dict[str, Any]]:
     """The name of the stack, and the assumptions that make it behave as the text states."""
     assume: dict[str, Any] = {}
     experts = _expert_assumptions(flags) if flags["num-experts"].value else {}
@@ -311,7 +306,7 @@ def _expert_assumptions(flags: MegatronFlags) -> dict[str, OriginValue]:
     return found | ({"capacity": capacity} if capacity.value and capacity.value > 0 else {})
 
 
-def dropped(flags: MegatronFlags) -> None:
+def dropout_loss(flags: MegatronFlags) -> None:
     """A loss if the text trains with dropout, which is on by default."""
     for name in ("hidden-dropout", "attention-dropout"):
         value = flags[name].value
@@ -335,31 +330,31 @@ _OF_EXPERTS = "--moe-router-load-balancing-type, --moe-router-topk-scaling-facto
 def write_megatron(job: Job, remarks: TrainingRemarks) -> str:
     """The launch script for a job; keys that it cannot express are faults."""
     groups: tuple[tuple[str, Table, dict[str, Any]], ...] = (
-        ("model", OF_MODEL, written_model(job.model, remarks)),
-        ("layout", OF_LAYOUT, written_plan(job, remarks)),
+        ("model", OF_MODEL, model_options(job.model, remarks)),
+        ("layout", OF_LAYOUT, plan_options(job, remarks)),
         ("workload", OF_WORKLOAD, {**_token_options(job, remarks), **_type_options(job, remarks)}),
-        ("software", OF_SOFTWARE, _software(job, remarks)),
+        ("software", OF_SOFTWARE, _software_options(job, remarks)),
     )
     remarks.note(_YOURS)
     remarks.note("dropout is written as 0.0, whatever an imported script had; stack.kernels.dropout has its cost")
-    for left in _of_model(job):
+    for left in _fixed_model_options(job):
         remarks.note(f"yours to add, of the model: {left}")
     lines = ["OPTIONS=("]
     for name, table, beside in groups:
         options = written(table, job, remarks.refuse, beside)
         lines += [
             f"    # {name}",
-            *(f"    --{name}{_value_behind(value)}" for name, value in options.items() if value is not False),
+            *(f"    --{name}{_plain_value(value)}" for name, value in options.items() if value is not False),
         ]
     launch = f"torchrun --nproc-per-node {job.per_node} --nnodes {job.nodes} pretrain_gpt.py"
     return "\n".join([*lines, ")", f'{launch} "${{OPTIONS[@]}}" "$@"', ""])
 
 
-def _value_behind(value: Any) -> str:
+def _plain_value(value: Any) -> str:
     return "" if value is True else f" {value}"
 
 
-def _of_model(job: Job) -> Iterator[str]:
+def _fixed_model_options(job: Job) -> Iterator[str]:
     """Options that a checkpoint needs and a model document omits, because they affect neither time nor memory."""
     if job.model.positions == "rotary":
         yield "--rotary-base (10,000 without it), and any scaling, as --use-rope-scaling"
@@ -404,7 +399,7 @@ def _type_options(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     return found
 
 
-def _software(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+def _software_options(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     """Options for dropout, token dispatch and communication overlap."""
     found: dict[str, Any] = {"attention-dropout": "0.0", "hidden-dropout": "0.0"}
     if job.model.has_experts:

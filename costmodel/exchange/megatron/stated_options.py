@@ -1,4 +1,4 @@
-"""The options that a launch of Megatron states: flags of a script, YAML, or arguments in a log."""
+"""The options that a launch of Megatron-LM states: flags of a script, keys of YAML, or arguments in a log."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from costmodel.documents.text.yaml_tree import Mapping, parse
 from costmodel.exchange.import_result import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
 from costmodel.exchange.launcher_options import launched_accelerators
 from costmodel.exchange.megatron.options import READ, TABLE, VERSION
-from costmodel.exchange.option_rows import Row, whole
+from costmodel.exchange.option_rows import Row, whole_number
 from costmodel.exchange.shell import Doubt, Script, ShellCommand, Word, read_script
-from costmodel.exchange.values import Lines, printable, shown
+from costmodel.exchange.values import Lines, as_text, printable
 from costmodel.ground.errors import Fault, Place, fail
 
 _FEWEST = 3  # known options that make a text one of this format
@@ -84,11 +84,11 @@ def read_statement(text: str, file: str) -> Statement:
 def _options_of_script(text: str, file: str) -> Statement:
     """The options of the training command in a shell script."""
     script = read_script(text, file)
-    commands = [command._replace(words=_flat(command.words)) for command in script.commands]
+    commands = [command._replace(words=_split_commands(command.words)) for command in script.commands]
     scored = [(_count_known_options(command.words), command) for command in commands]
     best = max((score for score, _ in scored), default=0)
     if best < _FEWEST:
-        return _of_variables(script, file)
+        return _options_of_variables(script, file)
     chosen = [command for score, command in scored if 2 * score >= best]
     first = _options_of_command(chosen[0], script)
     for other in chosen[1:]:
@@ -105,7 +105,7 @@ def _option_texts(statement: Statement) -> list[list[str]]:
     return [[option.name, *(word.text for word in option.words)] for option in statement.options]
 
 
-def _flat(words: Sequence[Word]) -> tuple[Word, ...]:
+def _split_commands(words: Sequence[Word]) -> tuple[Word, ...]:
     """The words of a command, with a word that contains a whole command split up."""
     found: list[Word] = []
     for word in words:
@@ -125,7 +125,7 @@ def _option_name(spelling: str) -> str:
     return spelling.lstrip("-").split("=", 1)[0]
 
 
-def _of_variables(script: Script, file: str) -> Statement:
+def _options_of_variables(script: Script, file: str) -> Statement:
     """The options in the variables of a script fragment that starts no program."""
     held = sorted(script.variables.values(), key=_count_known_options, reverse=True)
     taken: list[Word] = []
@@ -135,7 +135,9 @@ def _of_variables(script: Script, file: str) -> Statement:
         if _count_known_options(words) >= _FEWEST and names.isdisjoint(fresh):
             taken.extend(words)
     if not taken:
-        known = {_option_name(word.text) for command in script.commands for word in _flat(command.words)} & set(TABLE)
+        known = {
+            _option_name(word.text) for command in script.commands for word in _split_commands(command.words)
+        } & set(TABLE)
         found = f"only --{', --'.join(sorted(known))}" if known else "no options"
         hint = f"at least {_FEWEST} options, in a script, a YAML file or at the head of a log; are others misspelt?"
         raise fail("X001", f"there are {found} of Megatron-LM here", Place(file), hint)
@@ -169,14 +171,14 @@ def _gather(statement: Statement, words: Sequence[Word]) -> None:
             spelling, equals, value = word.text.partition("=")
             inside = (word._replace(text=value),) if equals else ()
             statement.options.append(Stated(_option_name(spelling), inside, word.place, word.doubt))
-        elif statement.options and _belongs(statement.options[-1], word):
+        elif statement.options and _is_value_of(statement.options[-1], word):
             last = statement.options[-1]
             statement.options[-1] = last._replace(words=(*last.words, word))
         else:
             statement.stray.append(word)
 
 
-def _belongs(option: Stated, word: Word) -> bool:
+def _is_value_of(option: Stated, word: Word) -> bool:
     """Whether a word is a value of the preceding option; an unknown variable is one only where a value is expected."""
     if word.text or word.doubt is None or word.doubt.kind not in ("unset", "argument"):
         return True
@@ -403,7 +405,7 @@ class MegatronFlags:
         kind = option.kind
         if kind.name == "flag":
             if texts:
-                self.refuse("X005", f"--{name} takes no value, and {shown(texts[0])} follows it", stated.place)
+                self.refuse("X005", f"--{name} takes no value, and {as_text(texts[0])} follows it", stated.place)
             return kind.read(True)
         if not texts:
             self.refuse("X005", f"no value follows --{name}", stated.place)
@@ -418,10 +420,10 @@ class MegatronFlags:
             return None if "none" not in kind.words else text
         value = kind.read(text)
         if value is None and kind.words:
-            self.refuse("X005", f"--{name} {shown(text[:80])} is none of {', '.join(kind.words)}", stated.place)
+            self.refuse("X005", f"--{name} {as_text(text[:80])} is none of {', '.join(kind.words)}", stated.place)
             return kind.read(option.default or next(iter(kind.words)))
         if value is None:
-            self.refuse("X005", f"--{name} is {shown(text[:80])}, not {kind.wanted}", stated.place)
+            self.refuse("X005", f"--{name} is {as_text(text[:80])}, not {kind.wanted}", stated.place)
         return value
 
     def _items(self, name: str, option: Row, stated: Stated, items: list[str]) -> tuple[Any, ...] | None:
@@ -430,10 +432,10 @@ class MegatronFlags:
             words = option.kind.words
             wrong = [item for item in items if words and item not in words]
             if wrong:
-                self.refuse("X005", f"--{name} {shown(wrong[0][:80])} is none of {', '.join(words)}", stated.place)
+                self.refuse("X005", f"--{name} {as_text(wrong[0][:80])} is none of {', '.join(words)}", stated.place)
             return tuple(item for item in items if item not in wrong)
         wanted = 3 if option.kind.name == "ramp" else 2
-        numbers = tuple(whole(item) for item in items)
+        numbers = tuple(whole_number(item) for item in items)
         if len(numbers) != wanted or None in numbers:
             self.refuse("X005", f"--{name} takes {wanted} whole numbers", stated.place)
             return None
@@ -448,7 +450,7 @@ def _harmless(option: Row) -> Any:
 # --- accelerators
 
 
-def accelerators(flags: MegatronFlags) -> dict[str, OriginValue]:
+def accelerator_count(flags: MegatronFlags) -> dict[str, OriginValue]:
     """The number of accelerators: the world size in a log, else the counts of the launcher, with its nodes."""
     if flags["world-size"].value:
         return {"accelerators": flags["world-size"]}

@@ -1,12 +1,12 @@
-"""AReaL: the YAML of an experiment, and words such as actor.path=Qwen/Qwen3-8B over it."""
+"""Reads AReaL's experiments: YAML, and overriding words such as actor.path=Qwen/Qwen3-8B."""
 
 from __future__ import annotations
 
 import re
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.import_result import counted_by_node
-from costmodel.exchange.option_rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.import_result import accelerators_of_nodes
+from costmodel.exchange.option_rows import NOTHING, choice, lost, one_of, option, option_table, part, quiet, switch
 from costmodel.exchange.rl.rl_format import (
     ADAPTERS,
     ENGINES,
@@ -16,8 +16,8 @@ from costmodel.exchange.rl.rl_format import (
     RlFormat,
     not_stated,
     stated_if,
-    tokens_of,
-    tools,
+    tokens_of_micro_batch,
+    tool_options,
 )
 from costmodel.exchange.training.file_facts import Layer
 
@@ -28,7 +28,7 @@ _FOLDED = re.compile(r"(?:([a-z]+)[.:])?\(attn:((?:[dtpce]\d{1,6})+)\|ffn:((?:[d
 _STRATEGIES = "plan.tp plan.pp plan.cp plan.cp_type plan.ep plan.etp"
 _M = "actor.megatron"
 
-_TABLE = known(
+_TABLE = option_table(
     option("actor.path", "model", "word"),
     part("actor.backend", _STRATEGIES, "word"),
     part("rollout.backend", "rollout_ranks plan.rollout.tp plan.rollout.colocated", "word"),
@@ -73,7 +73,7 @@ _TABLE = known(
     lost("approximated", "answers that begin alike are computed once", "actor.enable_tree_training"),
     lost("not expressible", "a layer's experts in eight bits", f"{_M}.fp8_config.mode actor.archon.fp8.mode"),
     lost("not expressible", "a teacher beside the policy", "teacher.path"),
-    tools("workflow.max_turns env_service agent_run_args max_turns", 1, "1"),
+    tool_options("workflow.max_turns env_service agent_run_args max_turns", 1, "1"),
     lost("approximated", "weights of another type in engines",
          "sglang.kv_cache_dtype sglang.torchao_config vllm.kv_cache_dtype", "auto", ""),
     lost("not expressible", "weights of engines on the host",
@@ -117,7 +117,7 @@ _TABLE = known(
 )  # fmt: skip
 
 
-def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+def _read_dependent_options(keys: ForeignKeys, layer: Layer) -> None:
     """Adds to `layer`, the facts of the file, what the table of options does not express: staleness, batches."""
     refers = (keys["actor.kl_ctl"].value or 0) > 0 and keys.under("ref")
     stated_if(keys, layer, "workload.reference", refers, "actor.kl_ctl", "ref.path")
@@ -128,7 +128,9 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["workload.rollouts"] = keys.derived("partial", text, "rollout.max_head_offpolicyness")
     trained, engine = _allocation(keys, layer)
     if keys["actor.mb_spec.max_tokens_per_mb"].value:
-        layer.fill("plan.micro_batch", tokens_of(keys["actor.mb_spec.max_tokens_per_mb"], trained.get("cp", 1)))
+        layer.fill(
+            "plan.micro_batch", tokens_of_micro_batch(keys["actor.mb_spec.max_tokens_per_mb"], trained.get("cp", 1))
+        )
     if layer.facts["stack.trainer"].value == "megatron-core":
         _read_megatron(keys, layer)
     _read_engine(keys, layer, engine)
@@ -159,7 +161,7 @@ def _allocation(keys: ForeignKeys, layer: Layer) -> tuple[dict[str, int], str]:
         keys.lose("not expressible", "engines of several stages", names[0])
     layer.facts["plan.rollout.tp"] = keys.derived(made.get("tp", 1), texts[0] or "left out", names[0])
     ranks = [part.get("dp", 1) * part.get("tp", 1) * part.get("pp", 1) * part.get("cp", 1) for part in (trained, made)]
-    whole = counted_by_node(keys["cluster.n_gpus_per_node"], keys["cluster.n_nodes"], "cluster")
+    whole = accelerators_of_nodes(keys["cluster.n_gpus_per_node"], keys["cluster.n_nodes"], "cluster")
     if trained and made and "|" not in older:
         if keys.given("cluster.n_nodes") and whole["accelerators"].value != sum(ranks):
             sentence = f"{whole['accelerators'].value} accelerators, of which the strategies have {sum(ranks)}"
@@ -177,15 +179,16 @@ def _degrees(keys: ForeignKeys, text: str, name: str) -> tuple[str, dict[str, in
     if not text:
         return "", {}
     if folded := _FOLDED.fullmatch(text):
-        dense, experts = (_degrees_in(part) for part in folded.groups()[1:])
+        dense, experts = (_degrees_of_text(part) for part in folded.groups()[1:])
         return folded[1] or "", {**dense, "ep": experts.get("ep", 1), "etp": experts.get("tp", 1)}
     if plain := _STRATEGY.fullmatch(text):
-        return plain[1] or "", _degrees_in(plain[2])
+        return plain[1] or "", _degrees_of_text(plain[2])
     keys.refuse("X005", f"{name} {text[:60]} is no strategy such as fsdp:d4p1t2", name)
     return "", {}
 
 
-def _degrees_in(text: str) -> dict[str, int]:
+def _degrees_of_text(text: str) -> dict[str, int]:
+    """The degrees in a text such as d4t2, by name."""
     return {_AXES[letter]: int(number) for letter, number in re.findall(r"([dtpce])(\d+)", text)}
 
 
@@ -236,7 +239,7 @@ FORMAT = RlFormat(
                 else "engine"),
         Follows("plan.rollout.offload", "enable_offload actor.offload", lambda *where: any(where)),
     ),
-    beyond=_beyond_rows,
+    beyond=_read_dependent_options,
     cannot=not_stated(_TABLE, {
         **because("engines spread experts as they serve", "rollout.ep rollout.dp_attention"),
         **because("all stages have the same number of layers", "split first_stage_layers last_stage_layers"),

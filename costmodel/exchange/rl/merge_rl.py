@@ -1,4 +1,4 @@
-"""Configurations of reinforcement learning: their texts as trees, and their layers to one scenario."""
+"""Reads texts of reinforcement-learning formats as trees, and merges their facts to one scenario."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.rl import RlPlan, RlStack
 from costmodel.documents.text.yaml_tree import Mapping, Text, key_at, put_at
 from costmodel.exchange.import_result import Imported, Origin, OriginValue
-from costmodel.exchange.launcher_options import launched_accelerators, of_environment, of_launcher
-from costmodel.exchange.option_rows import Table, whole
+from costmodel.exchange.launcher_options import environment_facts, launched_accelerators, launcher_verdicts
+from costmodel.exchange.option_rows import Table, whole_number
 from costmodel.exchange.rl.rl_format import RlFormat
 from costmodel.exchange.serving.command_options import option_words, unknown_value
 from costmodel.exchange.shell import ShellCommand, Word, read_script
@@ -25,7 +25,7 @@ from costmodel.exchange.training.accelerate import read_launcher
 from costmodel.exchange.training.config_text import tree_of
 from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.training.formats import LAYERED
-from costmodel.exchange.training.merge_training import UNDER_TRANSFORMERS, Settled, nested_facts
+from costmodel.exchange.training.merge_training import UNDER_TRANSFORMERS, MergedFacts, nested_facts
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 # --- layers of a configuration of reinforcement learning, and of files beside it, to one scenario
@@ -38,30 +38,30 @@ _COUNT = "write its value into the text, or add --gpus 8, for example"
 _OF_TRAINING = ("workload.sequence", "workload.global_batch", "accumulation", "steps", "shards", "open_replicas")
 
 
-def settled_rl(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
+def merged_rl(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
     """A scenario from layers in order of priority; files of the trainer contribute only the layout.
 
     model: the model, if it is known. shipped: its name in the library, which is not used
     """
     for layer in layers:
         if layer.format in LAYERED:
-            as_trainer(layer)
-    _sizes_given(layers)
-    found = Settled(layers, file)
+            facts_of_trainer(layer)
+    _check_sizes(layers)
+    found = MergedFacts(layers, file)
     if found.faults:
         raise CostModelError(*found.faults)
-    _engines(found, model)
-    ranks = _ranks(found)
-    _batches(found, ranks)
-    _lengths(found)
-    _needs(found)
+    _settle_engines(found, model)
+    ranks = _settle_ranks(found)
+    _settle_batches(found, ranks)
+    _settle_lengths(found)
+    _record_missing(found)
     if found.faults:
         raise CostModelError(*found.faults, *found.missing)
-    _stack(found)
-    return found.imported(_tree(found), RlPlan)
+    _stack_tree(found)
+    return found.imported(_scenario_tree(found), RlPlan)
 
 
-def _sizes_given(layers: Sequence[Layer]) -> None:
+def _check_sizes(layers: Sequence[Layer]) -> None:
     """Requires a number of accelerators beside a text that does not decide it."""
     stated = [layer.facts["accelerators"].origin.kind for layer in layers if "accelerators" in layer.facts]
     given = "assumed" in stated
@@ -71,7 +71,7 @@ def _sizes_given(layers: Sequence[Layer]) -> None:
         layer.faults += [] if given else counts
 
 
-def as_trainer(layer: Layer) -> None:
+def facts_of_trainer(layer: Layer) -> None:
     """Turns the facts of a trainer's file, such as a DeepSpeed configuration, into facts of the trainer."""
     for facts in (layer.facts, layer.weak):
         for path in [path for path in facts if path in _OF_TRAINING]:
@@ -82,7 +82,7 @@ def as_trainer(layer: Layer) -> None:
             facts[path.replace("stack", "stack.trainer", 1)] = value._replace(value=name)
 
 
-def _engines(found: Settled, model: Model | None) -> None:
+def _settle_engines(found: MergedFacts, model: Model | None) -> None:
     """Removes or completes degrees that apply only to mixtures of experts."""
     sparse = model is not None and model.has_experts
     if model is not None and not sparse:
@@ -94,7 +94,7 @@ def _engines(found: Settled, model: Model | None) -> None:
         found.facts["plan.rollout.dp_attention"] = groups
 
 
-def _ranks(found: Settled) -> int | None:
+def _settle_ranks(found: MergedFacts) -> int | None:
     """The accelerators in total, from those of the trainer and of the engines."""
     facts = found.facts
     trainer, own, world = facts.pop("trainer_ranks", None), facts.pop("rollout_ranks", None), facts.get("accelerators")
@@ -139,7 +139,7 @@ def _ranks(found: Settled) -> int | None:
     return dp
 
 
-def _batches(found: Settled, dp: int | None) -> None:
+def _settle_batches(found: MergedFacts, dp: int | None) -> None:
     """Prompts per iteration and answers per optimizer step, from counts per prompt, rank or part."""
     facts, samples = found.facts, found.number("workload.samples")
     of_rank, mini = facts.pop("rank_answers", None), facts.pop("rank_mini_batch", None)
@@ -172,7 +172,7 @@ def _batches(found: Settled, dp: int | None) -> None:
         facts["plan.micro_batch"] = whole.derived(each, f"{whole.value} over dp {dp}")
 
 
-def _lengths(found: Settled) -> None:
+def _settle_lengths(found: MergedFacts) -> None:
     """The limit of an answer, if a file states one limit for prompt and answer together."""
     longest, prompt = found.facts.pop("longest", None), found.facts.pop("longest_prompt", None)
     ahead = prompt if prompt is not None else found.facts.get("workload.prompt")
@@ -185,7 +185,7 @@ def _lengths(found: Settled) -> None:
         found.need("the tokens of a prompt are not stated", hint)
 
 
-def _needs(found: Settled) -> None:
+def _record_missing(found: MergedFacts) -> None:
     """Records each value that the files do not state and the scenario needs, with the option that sets it."""
     limit = found.facts.get("workload.response.limit")
     most = f"; at most {int(limit.value):,} by {limit.origin.text}" if limit is not None else ""
@@ -203,7 +203,7 @@ def _needs(found: Settled) -> None:
             found.need(what, hint)
 
 
-def _stack(found: Settled) -> None:
+def _stack_tree(found: MergedFacts) -> None:
     """The software stack with the stated changes to its parts; its default trainer and engine are not repeated."""
     facts = found.facts
     own: RlStack = read("stack", str(facts["stack"].value))
@@ -222,7 +222,7 @@ def _stack(found: Settled) -> None:
             facts.pop(f"plan.{key}", None)
 
 
-def _tree(found: Settled) -> dict[str, Any]:
+def _scenario_tree(found: MergedFacts) -> dict[str, Any]:
     tree = nested_facts(found.facts, _TREE)
     kind = OriginValue("rl", Origin("class", "reinforcement learning"))
     tree["workload"] = {"kind": kind, **tree.get("workload", {})}
@@ -261,9 +261,9 @@ class RlText:
 def stated_text(text: str, file: str, entry: RlFormat) -> RlText:
     """The keys of a configuration file, or of the single command of this format in a script."""
     if not is_command(text, entry):
-        return _of_configuration(tree_of(text, file))
+        return _read_configuration(tree_of(text, file))
     script = read_script(text, file)
-    found = [(begin, command) for command in script.commands for begin in _begins(command, entry)]
+    found = [(begin, command) for command in script.commands for begin in _positions_after_program(command, entry)]
     if not found:
         raise fail("X001", f"no command of {entry.version} stands here", Place(file))
     begin, command = found[0]
@@ -275,14 +275,14 @@ def stated_text(text: str, file: str, entry: RlFormat) -> RlText:
     words, launcher = command.words[begin:], (*script.directives, *command.words[: begin - 1])
     rest = list(_words_without_configs(words, entry, read))
     if entry.spelling is None:
-        _overrides(rest, entry.table, read)
+        _add_overrides(rest, entry.table, read)
     else:
         options = option_words(rest, entry.table, entry.spelling)
         read.tree, read.faults, read.unless = options.tree, options.faults, options.unless
     if PROGRAM in entry.table:
         program = command.words[begin - 1]
         read.tree.setdefault(key_at(PROGRAM, program.place, program.place), Text(PurePath(program.text).name))
-    read.ahead = [of_environment(command.environment, file), _of_launcher(launcher, file, read)]
+    read.ahead = [environment_facts(command.environment, file), _launcher_facts(launcher, file, read)]
     return read
 
 
@@ -292,7 +292,7 @@ def is_command(text: str, entry: RlFormat) -> bool:
     return any(entry.program.search(word) for line in lines for word in line.split())
 
 
-def _begins(command: ShellCommand, entry: RlFormat) -> Iterator[int]:
+def _positions_after_program(command: ShellCommand, entry: RlFormat) -> Iterator[int]:
     """The positions of the first word after the program."""
     for index, word in enumerate(command.words):
         if entry.program.search(word.text) and not word.text.startswith("-"):
@@ -300,7 +300,7 @@ def _begins(command: ShellCommand, entry: RlFormat) -> Iterator[int]:
             return
 
 
-def _of_launcher(words: Sequence[Word], file: str, read: RlText) -> Layer:
+def _launcher_facts(words: Sequence[Word], file: str, read: RlText) -> Layer:
     """The facts that the launcher before the program states; Ray states no sizes."""
     names = [PurePath(word.text).name for word in words]
     if "accelerate" in names:
@@ -311,7 +311,7 @@ def _of_launcher(words: Sequence[Word], file: str, read: RlText) -> Layer:
     elif {"torchrun", "deepspeed", "srun"}.isdisjoint(names):
         return Layer("")
     else:
-        layer = of_launcher(words)
+        layer = launcher_verdicts(words)
     for path, value in launched_accelerators(words).items():
         layer.fill(path, value)
     return layer
@@ -344,7 +344,7 @@ def _words_without_configs(words: Sequence[Word], entry: RlFormat, read: RlText)
             read.named.append((str(PurePath(folder, named)), word.place))
 
 
-def _overrides(words: Sequence[Word], table: Table, read: RlText) -> None:
+def _add_overrides(words: Sequence[Word], table: Table, read: RlText) -> None:
     """Adds overrides such as a.b=1 to the tree; other words of the command are ignored."""
     for word in words:
         found = _WORD.fullmatch(word.text)
@@ -354,15 +354,15 @@ def _overrides(words: Sequence[Word], table: Table, read: RlText) -> None:
         if word.doubt is not None and rule is not None and rule.fills:
             read.unless.append(unknown_value(found[2], word.doubt, word.place, rule.fills, found[2]))
             continue
-        put_word(read.tree, found[2], None if word.doubt is not None else found[3], word.place)
+        set_path(read.tree, found[2], None if word.doubt is not None else found[3], word.place)
 
 
-def put_word(tree: Mapping, name: str, value: str | None, place: Place) -> None:
+def set_path(tree: Mapping, name: str, value: str | None, place: Place) -> None:
     """Sets the value of a path such as a.b; a word such as null is no value."""
     put_at(tree, name, None if value is None or value.lower() in _NOTHING else Text(value), place)
 
 
-def _of_configuration(tree: Mapping) -> RlText:
+def _read_configuration(tree: Mapping) -> RlText:
     """A YAML configuration, with the files that it names under `defaults`."""
     key = next((key for key in tree if key == DEFAULTS), None)
     if key is None:
@@ -373,13 +373,13 @@ def _of_configuration(tree: Mapping) -> RlText:
     return RlText(tree, [(path, place) for path in paths])
 
 
-def put_beneath(tree: Mapping, other: Mapping) -> None:
+def add_base_values(tree: Mapping, other: Mapping) -> None:
     """Adds the values of a base configuration that the tree does not state."""
     for key, value in other.items():
         if key not in tree:
             tree[key] = value
         elif isinstance(tree[key], Mapping) and isinstance(value, Mapping):
-            put_beneath(tree[key], value)
+            add_base_values(tree[key], value)
 
 
 # --- values that stand for others
@@ -411,7 +411,7 @@ def _resolve_reference(text: str, tree: Mapping, above: str, depth: int) -> tupl
         return (None, False) if depth == _DEEPEST else (None if text.lower() in _NOTHING else text, True)
     if found := _PRODUCT.fullmatch(text):
         parts = [_resolve_reference(part, tree, above, depth + 1)[0] for part in found[1].rsplit(",", 1)]
-        numbers = [number for number in map(whole, parts) if number is not None]
+        numbers = [number for number in map(whole_number, parts) if number is not None]
         return (prod(numbers), True) if len(numbers) == len(parts) else (None, False)
     found = _REFERENCE.fullmatch(text)
     if found is None:

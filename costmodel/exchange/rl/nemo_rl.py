@@ -1,4 +1,4 @@
-"""NeMo RL: a YAML that stands over others, and words such as policy.precision=bfloat16 behind its programs."""
+"""Reads and writes NeMo RL's YAML, and overriding words such as policy.precision=bfloat16."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.import_result import counted_by_node
-from costmodel.exchange.option_rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.import_result import accelerators_of_nodes
+from costmodel.exchange.option_rows import NOTHING, choice, lost, one_of, option, option_table, part, quiet, switch
 from costmodel.exchange.rl.rl_format import (
     ADAPTERS,
     DEGREES,
@@ -16,12 +16,12 @@ from costmodel.exchange.rl.rl_format import (
     Follows,
     RlFormat,
     RlJob,
-    eager,
-    engine_of,
+    eager_option,
+    fill_engine,
     lose_algorithm,
     not_stated,
-    tokens_of,
-    tools,
+    tokens_of_micro_batch,
+    tool_options,
 )
 from costmodel.exchange.training.file_facts import Layer
 
@@ -33,7 +33,7 @@ _IN_ENGINES = {"bfloat16": "bf16", "float16": "fp16"}
 _AGE = "grpo.async_grpo.max_trajectory_age_steps"
 _PACKED = ("sequence_packing", "dynamic_batching")
 
-_TABLE = known(
+_TABLE = option_table(
     option(f"{_P}.model_name", "model", "word", "Qwen/Qwen2.5-1.5B"),
     option("grpo.num_prompts_per_step", "workload.prompts", "count", 32),
     option("grpo.num_generations_per_prompt", "workload.samples", "count", 16),
@@ -82,7 +82,7 @@ _TABLE = known(
     part(f"{_N}.resources.gpus_per_node", "rollout_ranks", "count"),
     part("cluster.num_nodes", "nodes", "count", 1),
     part("cluster.gpus_per_node", "accelerators", "count", 1),
-    eager(f"{_V}.enforce_eager"),
+    eager_option(f"{_V}.enforce_eager"),
     lost("not expressible", "engines of several stages", f"{_V}.pipeline_parallel_size", 1, "1"),
     lost("not expressible", "types by layer in engines",
          f"{_V}.num_last_layers_in_bf16 {_V}.num_first_layers_in_bf16 {_V}.quantization_ignored_layer_kws", 0, "0", []),
@@ -96,7 +96,7 @@ _TABLE = known(
          f"{_G}.distributed_data_parallel_config.use_custom_fsdp"),
     lost("not expressible", "weights are distilled from another model", "on_policy_distillation"),
     lost("approximated", "a recipe of Megatron Bridge: here the defaults of the rows", "policy.megatron_recipe"),
-    tools("grpo.max_rollout_turns", 1, "1"),
+    tool_options("grpo.max_rollout_turns", 1, "1"),
     quiet("grpo.* loss_fn.* reward_penalties.* checkpointing.* data.* env.* logger.* cluster.master_port_range_low "
           "cluster.master_port_range_high cluster.segment_size data_plane.* policy.tokenizer.* policy.scheduler.* "
           "policy.scheduler policy.optimizer policy.optimizer.* policy.hf_config_overrides.* policy.logprob_batch_size "
@@ -128,7 +128,7 @@ _TABLE = known(
 )  # fmt: skip
 
 
-def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+def _read_dependent_options(keys: ForeignKeys, layer: Layer) -> None:
     """Adds to `layer`, the facts of the file, what the table of options does not express: limits, batches, types."""
     _read_algorithm(keys, layer)
     _micro_batch(keys, layer)
@@ -146,7 +146,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     else:
         layer.facts["stack.trainer"] = keys.derived("fsdp2", "DTensor, over FSDP 2", f"{_D}.enabled")
     _read_types(keys, layer)
-    engine_of(keys, "policy.generation.backend", layer)
+    fill_engine(keys, "policy.generation.backend", layer)
     _read_accelerators(keys, layer)
 
 
@@ -172,7 +172,7 @@ def _micro_batch(keys: ForeignKeys, layer: Layer) -> None:
     packed = next((name for name in _PACKED if keys[f"{_P}.{name}.enabled"].value), "")
     if packed:
         tokens, longest = keys[f"{_P}.{packed}.train_mb_tokens"], keys[f"{_P}.max_total_sequence_length"]
-        each = tokens_of(tokens if tokens.value else each._replace(value=each.value * longest.value), 1)
+        each = tokens_of_micro_batch(tokens if tokens.value else each._replace(value=each.value * longest.value), 1)
     layer.fill("plan.micro_batch", each)
 
 
@@ -193,7 +193,7 @@ def _read_types(keys: ForeignKeys, layer: Layer) -> None:
 
 def _read_accelerators(keys: ForeignKeys, layer: Layer) -> None:
     """Adds the numbers of nodes and GPUs for training and generation to `layer`, the facts of the file."""
-    counts = counted_by_node(keys["cluster.gpus_per_node"], keys["cluster.num_nodes"], "cluster")
+    counts = accelerators_of_nodes(keys["cluster.gpus_per_node"], keys["cluster.num_nodes"], "cluster")
     for path, value in counts.items():
         layer.fill(path, value)
     if keys[f"{_N}.enabled"].value:
@@ -204,7 +204,7 @@ def _read_accelerators(keys: ForeignKeys, layer: Layer) -> None:
     layer.facts["rollout_ranks"] = keys.derived(own, "nodes × GPUs of generation", f"{_N}.resources.num_nodes")
 
 
-def _several(job: RlJob) -> dict[str, Any]:
+def _combined_options(job: RlJob) -> dict[str, Any]:
     """Options that each combine several keys."""
     workload, (nodes, each) = job.workload, job.nodes_of(sum(job.ranks))
     by_megatron, packed = job.trainer == "megatron-core", f"{_P}.{_PACKED[0]}"
@@ -254,9 +254,9 @@ FORMAT = RlFormat(
                 "loss_fn.reference_policy_kl_penalty grpo.skip_reference_policy_logprobs_calculation",
                 lambda penalty, skipped: (penalty or 0) > 0 and not skipped),
     ),
-    beyond=_beyond_rows,
+    beyond=_read_dependent_options,
     kind="YAML",
-    several=_several,
+    several=_combined_options,
     fixed={
         "plan.rollout.dp_attention": "ranks of the experts over tp",
         "plan.rollout.offload": "states leave while answers are generated",

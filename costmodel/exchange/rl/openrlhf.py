@@ -1,4 +1,4 @@
-"""OpenRLHF: options of openrlhf.cli.train_ppo_ray, those with points and the older ones with underscores."""
+"""Reads and writes options of OpenRLHF (openrlhf.cli.train_ppo_ray), in the spelling with points or underscores."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import re
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.option_rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.option_rows import NOTHING, choice, lost, one_of, option, option_table, part, quiet, switch
 from costmodel.exchange.rl.rl_format import (
     ADAPTERS,
     UNEXPRESSED,
     Follows,
     RlFormat,
     RlJob,
-    eager,
+    eager_option,
     fill_algorithm,
     not_stated,
     stated_if,
-    tokens_of,
-    tools,
+    tokens_of_micro_batch,
+    tool_options,
 )
 from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.training.file_facts import Layer
@@ -52,7 +52,7 @@ _OLDER = {
     "param_dtype": "ds.param_dtype", "ref_reward_offload": "ref.offload",
 }  # fmt: skip
 
-_TABLE = known(
+_TABLE = option_table(
     [option(old, old=today) for old, today in _OLDER.items()],
     option("actor.model_name_or_path", "model", "word"),
     option("rollout.batch_size", "workload.prompts", "count", 1024),
@@ -91,7 +91,7 @@ _TABLE = known(
     option("ds.param_dtype", "workload.precision", one_of("bf16", "fp16"), "bf16"),
     part("bf16", "workload.precision", "flag", False),
     option("actor.optim", "workload.optimizer", choice({"adam": "adamw"}), "adam"),
-    eager("vllm.enforce_eager"),
+    eager_option("vllm.enforce_eager"),
     part("train.colocate_actor_ref", "plan.beside.reference", "flag", False),
     part("train.colocate_critic_reward", "plan.beside.reward", "flag", False),
     lost("not expressible", ADAPTERS, "ds.lora.rank ds.load_in_4bit", 0, "0"),
@@ -103,7 +103,7 @@ _TABLE = known(
     lost("approximated", "kernels are replaced or compiled", "ds.use_liger_kernel use_liger_kernel ds.deepcompile"),
     lost("not expressible", "shards over a part of the ranks", "ds.zpg zpg", 1, "1"),
     part("ds.packing_samples", "stack.sharing.padded", "flag", False),
-    tools("train.agent_func_path"),
+    tool_options("train.agent_func_path"),
     quiet("data.* eval.* ckpt.* logger.* vllm.sync_backend vllm.sync_with_ray vllm.enable_prefix_caching "
           "train.ema_beta train.num_episodes train.seed train.full_determinism_enable "
           "rollout.micro_batch_size rollout.top_p rollout.temperature rollout.max_tokens_per_gpu ds.use_universal_ckpt "
@@ -133,7 +133,7 @@ _TABLE = known(
 )  # fmt: skip
 
 
-def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+def _read_dependent_options(keys: ForeignKeys, layer: Layer) -> None:
     """Adds to `layer`, the facts of the file, what the table of options does not express: batches, engines."""
     fill_algorithm(keys, layer, "algo.advantage.estimator", _EXACT, "algo.dynamic_filtering_enable")
     if keys["train.async_enable"].value and keys["train.partial_rollout_enable"].value:
@@ -144,16 +144,16 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     cp, dynamic = keys["ds.ring_attn_size"].value or 1, keys["train.dynamic_batch_enable"].value
     if cp > 1:
         keys.lose("approximated", "ring attention: here by Ulysses", "ds.ring_attn_size")
-    stated = tokens_of(keys["train.max_tokens_per_gpu"], cp) if dynamic else keys["train.micro_batch_size"]
+    stated = tokens_of_micro_batch(keys["train.max_tokens_per_gpu"], cp) if dynamic else keys["train.micro_batch_size"]
     layer.fill("plan.micro_batch", stated)
     if not dynamic and not keys["ds.packing_samples"].value:
         stated_if(keys, layer, "stack.sharing.padded", True, "ds.packing_samples")
     if keys["ref.offload"].value:
         stated_if(keys, layer, "stack.sharing.reference_on_host", True, "ref.offload")
-    _accelerators(keys, layer)
+    _read_accelerators(keys, layer)
 
 
-def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
+def _read_accelerators(keys: ForeignKeys, layer: Layer) -> None:
     """The accelerators of the trainer and of the engines."""
     names = [f"actor.num_{what}" for what in ("nodes", "gpus_per_node")]
     nodes, each = (keys[name] for name in names)
@@ -163,7 +163,7 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
         keys.refuse("X003", "vllm.num_engines is not stated: Transformers generates, which no document describes",
                     "vllm.num_engines", "--set plan.rollout.ranks=8, for example")  # fmt: skip
         return
-    _judges(keys, layer, together=bool(together.value))
+    _read_judges(keys, layer, together=bool(together.value))
     if not together.value or keys["train.async_enable"].value:
         ranks = engines.value * (keys["vllm.tensor_parallel_size"].value or 1)
         layer.fill("trainer_ranks", trainer)
@@ -176,7 +176,7 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
     stated_if(keys, layer, "plan.rollout.offload", bool(keys["ds.enable_sleep"].value), "ds.enable_sleep")
 
 
-def _judges(keys: ForeignKeys, layer: Layer, *, together: bool) -> None:
+def _read_judges(keys: ForeignKeys, layer: Layer, *, together: bool) -> None:
     """Accelerators of the reference, critic and reward models, unless they share the trainer's or each other's."""
     for name in _PARTS[1:]:
         own = [f"{name}.num_{what}" for what in ("nodes", "gpus_per_node")]
@@ -190,7 +190,7 @@ def _judges(keys: ForeignKeys, layer: Layer, *, together: bool) -> None:
             layer.facts[_BESIDE[name]] = keys.derived(ranks, f"nodes × GPUs of {name}", at)
 
 
-def _several(job: RlJob) -> dict[str, Any]:
+def _combined_options(job: RlJob) -> dict[str, Any]:
     """Options that each combine several keys."""
     workload, (nodes, each), shared = job.workload, job.nodes_of(job.ranks[0]), not job.ranks[1]
     kinds = {"ppo": "gae", "grpo": "group_norm", "dapo": "group_norm", "rloo": "rloo"}
@@ -238,10 +238,10 @@ FORMAT = RlFormat(
         Follows("workload.reward", "reward.model_name_or_path reward.remote_url",
                 lambda model, remote: "model" if model and not remote else "rule"),
     ),
-    beyond=_beyond_rows,
+    beyond=_read_dependent_options,
     kind="Command",
     program_of=lambda job: "python3 -m openrlhf.cli.train_ppo_ray",
-    several=_several,
+    several=_combined_options,
     cannot=not_stated(_TABLE, {
         **because("it has no stages of layers", "pp vpp schedule split first_stage_layers last_stage_layers"),
         **because("experts are whole on their ranks", "ep etp rollout.ep rollout.dp_attention"),

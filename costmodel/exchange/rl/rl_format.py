@@ -1,4 +1,4 @@
-"""What formats of reinforcement learning share: how their texts are recognised and read, and keys that few state."""
+"""What formats of reinforcement learning share: the record of a format, jobs to write, and common options."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from costmodel.documents.schemas.rl import ModelRanks, Rl, RlStack, RolloutPlan
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.exchange.foreign_keys import ForeignKeys, Format, because
 from costmodel.exchange.import_result import OriginValue
-from costmodel.exchange.option_rows import NOTHING, Row, Table, choice, lost, nested, part
+from costmodel.exchange.option_rows import NOTHING, Row, Table, choice, lost, nested_sections, part
 from costmodel.exchange.serving.command_options import Spelling
-from costmodel.exchange.serving.engine_options import lines_of
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.serving.engine_options import wrapped_command
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 from costmodel.ground.record import record
 
 # Reasons why a format does not state a key, for keys that no row of its table fills.
@@ -180,11 +180,11 @@ class RlFormat(Format):
         options |= {name: value for name, value in several.items() if value is not None}
         program = self.program_of(job)
         if not program:
-            return "".join(yaml_lines(nested(options)))
+            return "".join(yaml_lines(nested_sections(options)))
         if self.spelling is None:
-            return lines_of([program, *(f"{name}={value}" for name, value in options.items())])
+            return wrapped_command([program, *(f"{name}={value}" for name, value in options.items())])
         words = [f"--{name}" if value is True else f"--{name} {value}" for name, value in options.items()]
-        return lines_of([program, *words])
+        return wrapped_command([program, *words])
 
     def _counts(self, row: Row, job: RlJob, several: Mapping[str, Any]) -> bool:
         """Whether an option has an effect, given the other options of a job."""
@@ -204,7 +204,7 @@ class RlFormat(Format):
             options = row.options.split()
             stated_if(keys, layer, row.key, row.value(*(keys[name].value for name in options)), *options)
         self.beyond(keys, layer)
-        return with_remarks(keys, layer)
+        return finished_layer(keys, layer)
 
 
 def not_stated(table: Table, own: Mapping[str, str]) -> dict[str, str]:
@@ -213,12 +213,12 @@ def not_stated(table: Table, own: Mapping[str, str]) -> dict[str, str]:
     return {**{key: reason for key, reason in _USUAL.items() if key not in filled}, **own}
 
 
-def tools(names: str, *harmless: Any) -> list[Row]:
+def tool_options(names: str, *harmless: Any) -> list[Row]:
     """Options for tools and other calls outside the model, for which an answer waits."""
     return lost("not expressible", "turns with tools or an environment: state workload.environment", names, *harmless)
 
 
-def eager(name: str) -> Row:
+def eager_option(name: str) -> Row:
     """An option that makes engines run without CUDA graphs."""
     return part(name, "", "flag", False, loss=("approximated", "engines without graphs: here with them"))
 
@@ -237,7 +237,7 @@ def lose_algorithm(keys: ForeignKeys, written: object, name: str) -> None:
     keys.lose("approximated", f"{str(written)[:40]} has no critic: what it costs is what grpo costs", name)
 
 
-def engine_of(keys: ForeignKeys, name: str, layer: Layer) -> None:
+def fill_engine(keys: ForeignKeys, name: str, layer: Layer) -> None:
     """Fills the engine that generates answers; a fault if no document describes it."""
     found = keys[name]
     if found.value in ENGINES:
@@ -246,7 +246,7 @@ def engine_of(keys: ForeignKeys, name: str, layer: Layer) -> None:
         keys.refuse("X003", f"{name} {str(found.value)[:40]}: {UNDESCRIBED}", name, "--set stack.rollout=vllm")
 
 
-def tokens_of(value: OriginValue, ranks: int) -> OriginValue:
+def tokens_of_micro_batch(value: OriginValue, ranks: int) -> OriginValue:
     """A micro-batch in tokens: tokens per rank × the ranks that share a sequence."""
     text = value.origin.text if ranks == 1 else f"{value.origin.text} × cp {ranks}"
     return value._replace(value=f"{value.value * ranks} tokens", origin=value.origin._replace(text=text))

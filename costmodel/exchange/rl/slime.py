@@ -1,4 +1,4 @@
-"""slime: a script with its own options, those of SGLang with a prefix, and those of Megatron-LM for the trainer."""
+"""Reads and writes scripts of slime: its own options, those of SGLang with a prefix, and those of Megatron-LM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.import_result import LossKind
 from costmodel.exchange.megatron.options import OPTIMIZERS
 from costmodel.exchange.megatron.options import TABLE as MEGATRON
-from costmodel.exchange.option_rows import NOTHING, Row, choice, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.option_rows import NOTHING, Row, choice, lost, one_of, option, option_table, part, quiet, switch
 from costmodel.exchange.rl.rl_format import (
     GRANULARITY,
     UNEXPRESSED,
@@ -18,8 +18,8 @@ from costmodel.exchange.rl.rl_format import (
     RlJob,
     fill_algorithm,
     not_stated,
-    tokens_of,
-    tools,
+    tokens_of_micro_batch,
+    tool_options,
 )
 from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.training.file_facts import Layer
@@ -39,7 +39,7 @@ _LAYOUT = {
 }
 _OTHER_PASSES = "another pass over a copy of the weights"
 
-_OWN = known(
+_OWN = option_table(
     part("program", "workload.staleness", "word", "train.py"),
     option("hf-checkpoint", "model", "word"),
     option("rollout-batch-size", "workload.prompts", "count"),
@@ -95,7 +95,7 @@ _OWN = known(
     lost("approximated", "changes of weights alone are sent, or over a disk",
          "update-weight-mode update-weight-transport", "full", "nccl"),
     lost("not expressible", "engines of another job", "rollout-external-engine-addrs"),
-    tools("custom-generate-function-path"),
+    tool_options("custom-generate-function-path"),
     quiet("sglang-router-ip sglang-router-port sglang-router-request-timeout-secs sglang-server-concurrency "
           "sglang-attention-backend sglang-cuda-graph-bs sglang-cuda-graph-max-bs sglang-enable-metrics "
           "sglang-log-level sglang-context-length sglang-chunked-prefill-size sglang-enable-dp-attention "
@@ -133,7 +133,7 @@ _OWN = known(
 )  # fmt: skip
 
 
-def _of_trainer(row: Row) -> Row:
+def _trainer_row(row: Row) -> Row:
     """A row for a Megatron-LM option that is not read; model-shape options cost nothing."""
     parts = {path.partition(".")[0] for path in row.fills.split()}
     kind: LossKind = "not expressible" if parts & {"plan", "stack"} else "approximated"
@@ -141,23 +141,23 @@ def _of_trainer(row: Row) -> Row:
     return Row(row.option, loss=loss, harmless=row.harmless)
 
 
-_TABLE = {**{name: _of_trainer(row) for name, row in MEGATRON.items() if not row.gone}, **_OWN}
+_TABLE = {**{name: _trainer_row(row) for name, row in MEGATRON.items() if not row.gone}, **_OWN}
 
 
-def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+def _read_dependent_options(keys: ForeignKeys, layer: Layer) -> None:
     """Adds to `layer`, the facts of the file, what the table of options does not express: algorithm, batches, GPUs."""
     fill_algorithm(keys, layer, "advantage-estimator", _EXACT, "dynamic-sampling-filter-path")
-    _further_prompts(keys, layer)
+    _lose_further_prompts(keys, layer)
     if keys["program"].value == _ASYNC:
         layer.facts["workload.staleness"] = keys.derived(1, f"{_ASYNC}: one iteration ahead", "program")
     tokens, cp = "max-tokens-per-gpu", keys["context-parallel-size"].value or 1
     dynamic = keys["use-dynamic-batch-size"].value and keys[tokens].value
-    layer.fill("plan.micro_batch", tokens_of(keys[tokens], cp) if dynamic else keys["micro-batch-size"])
+    layer.fill("plan.micro_batch", tokens_of_micro_batch(keys[tokens], cp) if dynamic else keys["micro-batch-size"])
     layer.weak["plan.zero"] = keys.assumed(1, "slime shards optimizer states")
     _read_accelerators(keys, layer)
 
 
-def _further_prompts(keys: ForeignKeys, layer: Layer) -> None:
+def _lose_further_prompts(keys: ForeignKeys, layer: Layer) -> None:
     """Prompts beyond one iteration: for a later iteration, to replace dropped ones, or to skip slow ones."""
     dropped, drawn = keys["dynamic-sampling-filter-path"], keys["over-sampling-batch-size"]
     prompts, cut = keys["rollout-batch-size"].value or 0, keys["partial-rollout"]
@@ -198,7 +198,7 @@ def _read_accelerators(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["stack.sharing.sleeps"] = keys.derived(False, "engines stay", "offload-rollout")
 
 
-def _several(job: RlJob) -> dict[str, Any]:
+def _combined_options(job: RlJob) -> dict[str, Any]:
     """Options that each combine several keys."""
     workload, (nodes, each), shared = job.workload, job.nodes_of(job.ranks[0]), not job.ranks[1]
     ahead = round(workload.prompts * (1 + workload.staleness)) if workload.rollouts == "partial" else None
@@ -224,6 +224,7 @@ def _several(job: RlJob) -> dict[str, Any]:
 
 
 def _program_line(job: RlJob) -> str:
+    """The start of the command that trains a job, for asynchronous training another program."""
     ahead = job.workload.staleness and job.workload.rollouts == "batch"
     return f"python3 {_ASYNC if ahead else 'train.py'}"
 
@@ -241,10 +242,10 @@ FORMAT = RlFormat(
     follows=(
         Follows("workload.reference", "use-kl-loss kl-coef", lambda *where: any(where)),
     ),
-    beyond=_beyond_rows,
+    beyond=_read_dependent_options,
     kind="Command",
     program_of=_program_line,
-    several=_several,
+    several=_combined_options,
     fixed={"plan.zero": "optimizer states are sharded"},
     cannot=not_stated(_TABLE, {
         **because("the first and the last stage alone may differ", "split"),

@@ -1,4 +1,4 @@
-"""TRL: GRPOConfig and RLOOConfig as YAML, as options of trl grpo, or as a call in Python."""
+"""Reads and writes TRL's GRPOConfig and RLOOConfig: YAML, options of trl grpo, or a call in Python."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.option_rows import NOTHING, choice, known, lost, option, part, quiet, switch
-from costmodel.exchange.rl.rl_format import ADAPTERS, Follows, RlFormat, RlJob, not_stated, tools
+from costmodel.exchange.option_rows import NOTHING, choice, lost, option, option_table, part, quiet, switch
+from costmodel.exchange.rl.rl_format import ADAPTERS, Follows, RlFormat, RlJob, not_stated, tool_options
 from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.training.job import FLAT
@@ -22,7 +22,7 @@ _OTHERS = ("max_length", "max_seq_length", "model_max_length", "block_size", "ac
 
 _SHARDS = ("deepspeed", "fsdp", "fsdp_config")
 
-_TABLE = known(
+_TABLE = option_table(
     [row for name, row in ARGUMENTS.items() if name not in _OTHERS],
     part("program", "workload.algorithm", "word", "grpo"),
     part("per_device_train_batch_size", "rank_mini_batch plan.micro_batch", "count", 8),
@@ -45,7 +45,7 @@ _TABLE = known(
     option("vllm_enable_sleep_mode", "stack.sharing.sleeps", switch(True, NOTHING), False),
     lost("not expressible", ADAPTERS, "use_peft lora_r load_in_4bit"),
     lost("approximated", "the reference follows the policy", "sync_ref_model"),
-    tools("max_tool_calling_iterations environment_factory tools"),
+    tool_options("max_tool_calling_iterations environment_factory tools"),
     quiet("num_generations_eval shuffle_dataset pad_to_multiple_of temperature top_p top_k min_p "
           "generation_kwargs chat_template_kwargs repetition_penalty cache_implementation vllm_model_impl "
           "vllm_structured_outputs_regex vllm_guided_decoding_regex vllm_server_base_url vllm_server_host "
@@ -62,7 +62,7 @@ _TABLE = known(
 )  # fmt: skip
 
 
-def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+def _read_dependent_options(keys: ForeignKeys, layer: Layer) -> None:
     """Adds to `layer`, the facts of the file, what the table of options does not express: batches, types, engine."""
     _batches(keys, layer)
     if (keys["max_steps"].value or -1) > 0:
@@ -118,7 +118,7 @@ def _read_engine(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["engines_elsewhere"] = keys.derived(True, "vllm_mode: server", "vllm_mode")
 
 
-def _several(job: RlJob) -> dict[str, Any]:
+def _combined_options(job: RlJob) -> dict[str, Any]:
     """Options that each combine several keys."""
     workload, ways = job.workload, job.ranks[0]
     each = job.count("plan.micro_batch")
@@ -164,10 +164,10 @@ FORMAT = RlFormat(
         Follows("workload.reference", "beta", bool),
         Follows("workload.reward", "reward_model_name_or_path", lambda model: "model" if model else "rule"),
     ),
-    beyond=_beyond_rows,
+    beyond=_read_dependent_options,
     kind="Command",
     program_of=_program,
-    several=_several,
+    several=_combined_options,
     cannot=not_stated(_TABLE, {
         **FLAT,
         **because("it cuts no sequence and no matrix", "tp cp cp_type ep etp sequence_parallel"),

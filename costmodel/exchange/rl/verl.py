@@ -1,4 +1,4 @@
-"""verl: words of Hydra behind its trainers, and the YAML that these override."""
+"""Reads and writes verl: words of Hydra after its trainers, and the YAML that these override."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.import_result import counted_by_node
-from costmodel.exchange.option_rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.import_result import accelerators_of_nodes
+from costmodel.exchange.option_rows import NOTHING, choice, lost, one_of, option, option_table, part, quiet, switch
 from costmodel.exchange.rl.rl_format import (
     ADAPTERS,
     DEGREES,
@@ -16,13 +16,13 @@ from costmodel.exchange.rl.rl_format import (
     Follows,
     RlFormat,
     RlJob,
-    eager,
-    engine_of,
+    eager_option,
     fill_algorithm,
+    fill_engine,
     not_stated,
     stated_if,
-    tokens_of,
-    tools,
+    tokens_of_micro_batch,
+    tool_options,
 )
 from costmodel.exchange.training.file_facts import Layer
 
@@ -49,7 +49,7 @@ _APART = {
 }  # fmt: skip
 _ASYNC = ("async_training.trigger_parameter_sync_step", "async_training.require_batches")
 
-_TABLE = known(
+_TABLE = option_table(
     option(f"{_M}.path", "model", "word"),
     part("algorithm.adv_estimator", "workload.algorithm", choice(_ALGORITHMS, UNEXPRESSED), "gae"),
     part("algorithm.filter_groups.enable", "workload.algorithm", "flag", False),
@@ -112,7 +112,7 @@ _TABLE = known(
     [part(name, "workload.prompts", "count", 1) for name in _ASYNC],
     [part(f"{_F}.megatron.{name}", key, "count") for name, key in _DEGREES.items()],
     part(f"{_F}.ulysses_sequence_parallel_size", "plan.cp", "count"),
-    eager(f"{_R}.enforce_eager"),
+    eager_option(f"{_R}.enforce_eager"),
     lost("not expressible", "engines of several stages", f"{_R}.pipeline_model_parallel_size", 1, "1"),
     lost("approximated", _OTHER_MODEL, "critic.model.path reward_model.model.path"),
     [part(f"{_F}.{engine}.param_offload", "stack.sharing.reference_on_host", "flag", False)
@@ -137,7 +137,7 @@ _TABLE = known(
     lost("approximated", "kernels are replaced",
          f"{_M}.use_liger {_M}.use_fused_kernels {_A}.use_fused_kernels {_M}.tiled_mlp.enabled"),
     lost("approximated", "prompts of a group are computed once", f"{_A}.use_prefix_grouper"),
-    tools(f"{_R}.multi_turn.enable"),
+    tool_options(f"{_R}.multi_turn.enable"),
     quiet("trainer.* algorithm.filter_groups.* algorithm.gamma algorithm.lam algorithm.norm_adv_by_std_in_grpo "
           "algorithm.kl_penalty algorithm.kl_ctrl.* algorithm.pf_ppo.* algorithm.rollout_correction.* "
           "algorithm.rollout_is algorithm._target_ custom_reward_function.* reward_manager.* global_profiler.* "
@@ -178,16 +178,16 @@ _TABLE = known(
 )  # fmt: skip
 
 
-def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+def _read_dependent_options(keys: ForeignKeys, layer: Layer) -> None:
     """Adds to `layer`, the facts of the file, what the table of options does not express: batches, engine."""
     fill_algorithm(keys, layer, "algorithm.adv_estimator", _EXACT, "algorithm.filter_groups.enable")
-    _batches(keys, layer)
-    _accelerators(keys, layer)
+    _read_batches(keys, layer)
+    _read_accelerators(keys, layer)
     if keys[f"{_A}.strategy"].value == "megatron-core":
-        _megatron(keys, layer)
+        _read_megatron(keys, layer)
     else:
-        _fsdp(keys, layer)
-    engine_of(keys, f"{_R}.name", layer)
+        _read_fsdp(keys, layer)
+    fill_engine(keys, f"{_R}.name", layer)
     kind = keys[f"{_R}.quantization"]
     if kind.value == "fp8":
         layer.fill("workload.rollout_precision", kind._replace(value="fp8-block"))
@@ -195,7 +195,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
         keys.lose("not expressible", f"engines in {str(kind.value)[:40]}", f"{_R}.quantization")
 
 
-def _batches(keys: ForeignKeys, layer: Layer) -> None:
+def _read_batches(keys: ForeignKeys, layer: Layer) -> None:
     """Batch sizes in prompts; for the asynchronous trainer, the prompts between two weight updates of the engines."""
     stale = keys["async_training.staleness_threshold"]
     if not keys.under("async_training"):
@@ -215,10 +215,10 @@ def _batches(keys: ForeignKeys, layer: Layer) -> None:
     layer.fill("workload.old_log_probabilities", engines._replace(value=who))
 
 
-def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
+def _read_accelerators(keys: ForeignKeys, layer: Layer) -> None:
     """Adds the numbers of GPUs for training and generation to `layer`, the facts of the file."""
     own, each = keys["rollout.nnodes"], keys["rollout.n_gpus_per_node"]
-    counts = counted_by_node(keys["trainer.n_gpus_per_node"], keys["trainer.nnodes"], "trainer")
+    counts = accelerators_of_nodes(keys["trainer.n_gpus_per_node"], keys["trainer.nnodes"], "trainer")
     if own.value and each.value:
         layer.fill("trainer_ranks", counts["accelerators"])
         layer.facts["rollout_ranks"] = keys.derived(own.value * each.value, "nodes × GPUs of each", "rollout.nnodes")
@@ -227,19 +227,19 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
         layer.fill(path, value)
 
 
-def _micro_batch(keys: ForeignKeys, layer: Layer, ranks: int) -> None:
+def _read_micro_batch(keys: ForeignKeys, layer: Layer, ranks: int) -> None:
     """Adds the micro-batch of a rank to `layer`, the facts of the file; dynamic batches count tokens."""
     each, whole = keys[f"{_A}.ppo_micro_batch_size_per_gpu"], keys[f"{_A}.ppo_micro_batch_size"]
     if keys[f"{_A}.use_dynamic_bsz"].value:
         keys.without_effect(f"{_A}.ppo_micro_batch_size_per_gpu", "use_dynamic_bsz: tokens are counted")
-        layer.fill("plan.micro_batch", tokens_of(keys[f"{_A}.ppo_max_token_len_per_gpu"], ranks))
+        layer.fill("plan.micro_batch", tokens_of_micro_batch(keys[f"{_A}.ppo_max_token_len_per_gpu"], ranks))
     elif each.value:
         layer.fill("plan.micro_batch", each)
     else:
         layer.fill("micro_batch_of_all", whole)
 
 
-def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
+def _read_fsdp(keys: ForeignKeys, layer: Layer) -> None:
     """Adds Ulysses degree, shards and offload of the FSDP trainer to `layer`, the facts of the file."""
     names = (f"{_A}.ulysses_sequence_parallel_size", f"{_A}.fsdp_config.ulysses_sequence_parallel_size")
     cp = next((keys[name] for name in names if (keys[name].value or 1) > 1), keys[names[0]])
@@ -249,24 +249,24 @@ def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
     shards = keys[f"{_A}.fsdp_config.fsdp_size"]
     if (shards.value or -1) > 0:
         layer.fill("shards", shards)
-    _offload(keys, layer, "fsdp_config")
-    _micro_batch(keys, layer, cp.value or 1)
-    _reference(keys, f"{_F}.ulysses_sequence_parallel_size", cp.value)
+    _read_offload(keys, layer, "fsdp_config")
+    _read_micro_batch(keys, layer, cp.value or 1)
+    _check_reference(keys, f"{_F}.ulysses_sequence_parallel_size", cp.value)
 
 
-def _megatron(keys: ForeignKeys, layer: Layer) -> None:
+def _read_megatron(keys: ForeignKeys, layer: Layer) -> None:
     """Adds offload and micro-batch of the Megatron trainer to `layer`, the facts of the file."""
     for name in _DEGREES:
-        _reference(keys, f"{_F}.megatron.{name}", keys[f"{_A}.megatron.{name}"].value)
+        _check_reference(keys, f"{_F}.megatron.{name}", keys[f"{_A}.megatron.{name}"].value)
     keys.without_effect(f"{_M}.enable_gradient_checkpointing", "Megatron Core has recompute_granularity")
     away, part_of = keys[f"{_O}.optimizer_cpu_offload"], keys[f"{_O}.optimizer_offload_fraction"]
     if away.value and keys.given(f"{_O}.optimizer_offload_fraction") and part_of.value != 1:
         keys.lose("approximated", "a part of the optimizer is on the host: here all", away.origin.text)
-    _offload(keys, layer, "megatron")
-    _micro_batch(keys, layer, keys[f"{_A}.megatron.context_parallel_size"].value or 1)
+    _read_offload(keys, layer, "megatron")
+    _read_micro_batch(keys, layer, keys[f"{_A}.megatron.context_parallel_size"].value or 1)
 
 
-def _offload(keys: ForeignKeys, layer: Layer, engine: str) -> None:
+def _read_offload(keys: ForeignKeys, layer: Layer, engine: str) -> None:
     """Fills whether training states are offloaded while answers are generated."""
     names = [f"{_A}.{engine}.{name}_offload" for name in ("optimizer", "param")]
     moved = [bool(keys[name].value) for name in names]
@@ -277,13 +277,13 @@ def _offload(keys: ForeignKeys, layer: Layer, engine: str) -> None:
         stated_if(keys, layer, "stack.sharing.reference_on_host", True, f"{_F}.{engine}.param_offload")
 
 
-def _reference(keys: ForeignKeys, name: str, own: object) -> None:
+def _check_reference(keys: ForeignKeys, name: str, own: object) -> None:
     """Records a loss if the reference model has another degree than the trainer."""
     if (keys[name].value or 1) != (own or 1) and keys.given(name):
         keys.lose("approximated", f"the reference: {_OWN_LAYOUT}", name)
 
 
-def _several(job: RlJob) -> dict[str, Any]:
+def _combined_options(job: RlJob) -> dict[str, Any]:
     """Options that each combine several keys."""
     workload, (nodes, each) = job.workload, job.nodes_of(job.ranks[0])
     by_megatron, cp = job.trainer == "megatron-core", job.count("plan.cp")
@@ -309,10 +309,10 @@ def _several(job: RlJob) -> dict[str, Any]:
     if not by_megatron:
         found[f"{_A}.ulysses_sequence_parallel_size"] = cp if cp > 1 else None
         found[f"{_A}.fsdp_config.fsdp_size"] = shards if job.count("plan.dp_replicate") > 1 else None
-    return found | (_apart(job) if job.ranks[1] else {})
+    return found | (_asynchronous_options(job) if job.ranks[1] else {})
 
 
-def _apart(job: RlJob) -> dict[str, Any]:
+def _asynchronous_options(job: RlJob) -> dict[str, Any]:
     """Options of the asynchronous trainer, whose engines run on separate accelerators."""
     workload, (nodes, each) = job.workload, job.nodes_of(job.ranks[1])
     batches = workload.answers / job.mini_batch
@@ -329,6 +329,7 @@ def _apart(job: RlJob) -> dict[str, Any]:
 
 
 def _program(job: RlJob) -> str:
+    """The start of the command that trains a job."""
     config = " --config-name ppo_megatron_trainer" if job.trainer == "megatron-core" else ""
     if job.ranks[1]:
         config = config.replace("ppo", "fully_async_ppo")
@@ -354,10 +355,10 @@ FORMAT = RlFormat(
     follows=(
         Follows("workload.reference", f"{_A}.use_kl_loss algorithm.use_kl_in_reward", lambda *where: any(where)),
     ),
-    beyond=_beyond_rows,
+    beyond=_read_dependent_options,
     kind="Command",
     program_of=_program,
-    several=_several,
+    several=_combined_options,
     cannot=not_stated(_TABLE, {
         **because("all stages have the same number of layers", "split"),
         **because("as the trainer's pipeline does it", "schedule recompute_modules"),

@@ -1,4 +1,4 @@
-"""Benchmark clients of engines: the lengths and the load that a command asks for, and the command for a load."""
+"""Commands of benchmark clients of engines: the load that one states, and the command for a load."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.option_rows import Remarks, comment_lines, known, lost, part
+from costmodel.exchange.option_rows import Remarks, comment_lines, lost, option_table, part
 from costmodel.exchange.serving.command_options import Spelling
-from costmodel.exchange.serving.engine_options import ServingJob, lines_of
-from costmodel.exchange.training.file_facts import Layer, with_remarks
+from costmodel.exchange.serving.engine_options import ServingJob, wrapped_command
+from costmodel.exchange.training.file_facts import Layer, finished_layer
 
 VERSION = "benchmarks of vLLM 0.33 and SGLang 0.5.23"
 TITLE = "benchmark"
@@ -28,7 +28,7 @@ _WIDTH = 74  # of a commented line
 MEASURED = "to measure the prediction:"
 _ROUNDS = 10  # of a closed one
 
-TABLE = known(
+TABLE = option_table(
     part("random-input-len", "workload.prompt", "count"),
     part("random-output-len", "workload.output", "count"),
     part("random-range-ratio", "workload.prompt workload.output", "text"),
@@ -59,12 +59,12 @@ def read_benchmark(tree: Any, file: str, *, of_sglang: bool) -> Layer:
     elif data.value not in (None, *_LENGTHS):
         keys.lose("not expressible", f"lengths of the data set {str(data.value)[:60]}: state them", "dataset-name")
     else:
-        _lengths(keys, layer, of_sglang=of_sglang)
+        _read_lengths(keys, layer, of_sglang=of_sglang)
     _read_load(keys, layer)
     several = max((keys[name] for name in ("n", "best-of")), key=lambda stated: stated.value or 1)
     if (several.value or 1) > 1:
         layer.facts["workload.samples"] = several
-    return with_remarks(keys, layer)
+    return finished_layer(keys, layer)
 
 
 def _several_prefixes(keys: ForeignKeys, layer: Layer) -> None:
@@ -80,7 +80,7 @@ def _several_prefixes(keys: ForeignKeys, layer: Layer) -> None:
     layer.facts["workload.beginnings"] = keys.derived(shared, f"{count} prefixes", "dataset-name")
 
 
-def _lengths(keys: ForeignKeys, layer: Layer, *, of_sglang: bool) -> None:
+def _read_lengths(keys: ForeignKeys, layer: Layer, *, of_sglang: bool) -> None:
     """Fills lengths that are uniform over a range: for SGLang from ratio × length to length, else ± ratio × length."""
     stated = keys["random-range-ratio"]
     try:
@@ -134,7 +134,7 @@ def _read_load(keys: ForeignKeys, layer: Layer) -> None:
         )
 
 
-def benchmark(job: ServingJob, remarks: Remarks, *program: str, of_sglang: bool = False) -> list[str]:
+def benchmark_words(job: ServingJob, remarks: Remarks, *program: str, of_sglang: bool = False) -> list[str]:
     """The command words of a benchmark of one replica."""
     workload = job.workload
     words = [*program, "--dataset-name random"]
@@ -148,7 +148,7 @@ def benchmark(job: ServingJob, remarks: Remarks, *program: str, of_sglang: bool 
         remarks.note(f"{prefix:,} tokens that all prompts begin with are no option of this benchmark")
     elif prefix:
         words.append(f"--random-prefix-len {prefix}")
-    ratio = _range(job, remarks, of_sglang=of_sglang)
+    ratio = _range_option(job, remarks, of_sglang=of_sglang)
     longer = 2 / (1 + ratio) if of_sglang else 1.0
     words += [
         f"--random-input-len {round(prompt * longer)}",
@@ -156,10 +156,10 @@ def benchmark(job: ServingJob, remarks: Remarks, *program: str, of_sglang: bool 
     ]
     if of_sglang or ratio:
         words.append(f"--random-range-ratio {ratio:.3g}")
-    return [*words, *_written_load(job, remarks, of_sglang=of_sglang)]
+    return [*words, *_load_options(job, remarks, of_sglang=of_sglang)]
 
 
-def _range(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> float:
+def _range_option(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> float:
     """The value of the range option for uniformly spread lengths; 0 (for SGLang 1) means equal lengths."""
     spread = job.workload.spread("prompt")
     if spread != job.workload.spread("output"):
@@ -173,7 +173,7 @@ def _range(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> float:
     return (1 - wide) / (1 + wide) if of_sglang else float(wide)
 
 
-def _bursts(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> list[str]:
+def _burst_option(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> list[str]:
     """The option for bursty arrivals, as one of several replicas receives them; empty for random arrivals."""
     workload = job.workload
     square = 1.0 / workload.burstiness if workload.burstiness else (workload.arrival_spread or 1.0) ** 2
@@ -186,14 +186,14 @@ def _bursts(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> list[str]:
     return [f"--burstiness {shape:.4g}"]
 
 
-def _written_load(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> list[str]:
+def _load_options(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> list[str]:
     """The load options of one replica, which receives an equal share of the load."""
     workload, replicas = job.workload, job.count("replicas")
     if workload.rate is not None:
         most = workload.concurrency
         capped = [] if most is None else [f"--max-concurrency {max(1, round(most / replicas))}"]
         rate = [f"--request-rate {workload.rate / replicas:.4g}"]
-        return [*rate, *_bursts(job, remarks, of_sglang=of_sglang), *capped, f"--num-prompts {_REQUESTS}"]
+        return [*rate, *_burst_option(job, remarks, of_sglang=of_sglang), *capped, f"--num-prompts {_REQUESTS}"]
     if workload.concurrency is not None:
         each = max(1, round(workload.concurrency / replicas))
         return [f"--max-concurrency {each}", f"--num-prompts {each * _ROUNDS}"]
@@ -203,14 +203,16 @@ def _written_load(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> list
     return [f"--num-prompts {_REQUESTS}"]
 
 
-def pool_words(job: ServingJob) -> str:
+def pool_error_words(job: ServingJob) -> str:
     """The expected error of the predicted KV-cache pool, as text, from the runs that the engine was fitted on."""
     return f"(± {100 * job.engine.spread.pool:.2g} %)"
 
 
-def commented(job: ServingJob, expected: list[str], asked: list[str]) -> str:
+def benchmark_comments(job: ServingJob, expected: list[str], asked: list[str]) -> str:
     """The expected figures and the benchmark command, as comments after the command."""
     longest = [f"requests over {job.context:,} tokens would be refused:", job.bound]
     printed = (job.printed,) if job.printed else ()
     words = [part for line in (*expected, *longest, *printed, MEASURED) for part in comment_lines("#", line)]
-    return "".join(f"{line}\n" for line in (*words, *(f"# {line}" for line in lines_of(asked, _WIDTH).splitlines())))
+    return "".join(
+        f"{line}\n" for line in (*words, *(f"# {line}" for line in wrapped_command(asked, _WIDTH).splitlines()))
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from costmodel.documents.text.yaml_tree import Mapping, Text, key_at
 from costmodel.exchange.option_rows import Row, Table
 from costmodel.exchange.shell import Doubt, Word
-from costmodel.exchange.values import shown
+from costmodel.exchange.values import as_text
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
 
@@ -67,7 +67,7 @@ def option_words(words: Sequence[Word], table: Table, spelling: Spelling) -> Opt
             value, index = behind, index + 1
         else:
             value = None
-        while value is not None and index < len(words) and _goes_on(words[index], table.get(known)):
+        while value is not None and index < len(words) and _is_further_value(words[index], table.get(known)):
             value, index = value._replace(text=f"{value.text} {words[index].text}"), index + 1
         _state_option(found, known, word, value, off=off, rule=table.get(known))
     return found
@@ -105,7 +105,7 @@ def _is_value(word: Word, rule: Row | None) -> bool:
     return True
 
 
-def _goes_on(word: Word, rule: Row | None) -> bool:
+def _is_further_value(word: Word, rule: Row | None) -> bool:
     """Whether a further word is another value of the option."""
     return rule is not None and rule.kind.name == "text" and not rule.fills and not _OPTION.match(word.text)
 
@@ -125,7 +125,7 @@ def _state_option(
     doubt = word.doubt or (value.doubt if value is not None else None)
     if doubt is not None:
         if rule is not None and rule.fills:
-            written = shown(word.text.rstrip("="))[1:-1][:60]
+            written = as_text(word.text.rstrip("="))[1:-1][:60]
             found.unless.append(unknown_value(written, doubt, word.place, rule.fills, f"--{name}"))
         return
     if rule is not None and rule.kind.name == "flag":

@@ -1,4 +1,4 @@
-"""Commands of engines in containers, manifests and scripts."""
+"""The commands of engines and benchmarks in container manifests, compose files and shell scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costmodel.documents.text.yaml_tree import Mapping, parse
 from costmodel.exchange.import_result import Origin, OriginValue
 from costmodel.exchange.serving.deployments import GPUS, MARKS, copies_of, deployments, listed_words, place_of
 from costmodel.exchange.shell import Doubt, Word, read_script
-from costmodel.exchange.training.merge_training import Settled
+from costmodel.exchange.training.merge_training import MergedFacts
 from costmodel.exchange.values import printable
 from costmodel.ground.errors import Fault, Place
 
@@ -39,7 +39,7 @@ def image_fact(image: str, place: Place) -> OriginValue | None:
     return OriginValue(short, Origin("file", f"image {short}", place))
 
 
-def settle_release(found: Settled) -> list[Fault]:
+def settle_release(found: MergedFacts) -> list[Fault]:
     """Replaces the stack by the one for the image's release; returns a warning if no stack describes it."""
     image, stack = found.facts.pop(IMAGE, None), found.facts.get("stack")
     if image is None or stack is None or stack.origin.kind == "assumed":
@@ -118,7 +118,7 @@ def selected_accelerators(text: str, file: str) -> list[OriginValue]:
     """The accelerators that node selectors and node affinities of a manifest require."""
     found = list[OriginValue]()
     for tree in manifest_trees(text, file):
-        for node, _, _ in _walk(tree, 0, None, tree):
+        for node, _, _ in _mappings(tree, 0, None, tree):
             stated = node.get("nodeSelector")
             pairs = [(key, stated, key) for key in stated] if isinstance(stated, Mapping) else []
             if node.get("operator") == "In" and isinstance(values := node.get("values"), list) and len(values) == 1:
@@ -135,13 +135,13 @@ def containers(tree: Mapping) -> list[Container]:
     composed = "services" in tree
     held = (
         Container(each, copies, composed, around)
-        for each, copies, around in _walk(tree, 0, None, tree)
+        for each, copies, around in _mappings(tree, 0, None, tree)
         if "image" in each or "command" in each or "args" in each
     )
     return list(itertools.islice(held, _MOST))
 
 
-def _walk(
+def _mappings(
     node: Any, depth: int, copies: OriginValue | None, around: Mapping
 ) -> Iterator[tuple[Mapping, OriginValue | None, Mapping]]:
     """Every mapping, with its replicas (or those of the mapping around it) and the mapping with its resources."""
@@ -155,10 +155,10 @@ def _walk(
         around = node if "resources" in node else around
         yield node, copies, around
         for value in node.values():
-            yield from _walk(value, depth + 1, copies, around)
+            yield from _mappings(value, depth + 1, copies, around)
     elif isinstance(node, list):
         for value in node:
-            yield from _walk(value, depth + 1, copies, around)
+            yield from _mappings(value, depth + 1, copies, around)
 
 
 def container_commands(text: str, file: str) -> Iterator[ContainerCommand]:
@@ -209,7 +209,7 @@ def _commands_of_containers(tree: Mapping, file: str) -> Iterator[ContainerComma
         named = Word(image, place_of(tree, "image", file)) if isinstance(image, str) else None
         words = [named] if named is not None and not tree.get(own) else []
         for key in ("entrypoint", "command", "args"):
-            words += _words(tree.get(key), place_of(tree, key, file), file, environment)
+            words += _command_words(tree.get(key), place_of(tree, key, file), file, environment)
         if len(words) > 1:
             words = words_with_values(words, environment, composed=composed)
             fact = None
@@ -221,7 +221,7 @@ def _commands_of_containers(tree: Mapping, file: str) -> Iterator[ContainerComma
             yield ContainerCommand(tuple(words), container.copies, environment, fact, gpus)
 
 
-def _words(value: Any, place: Place, file: str, environment: Environment) -> list[Word]:
+def _command_words(value: Any, place: Place, file: str, environment: Environment) -> list[Word]:
     """The words of a list, or of a text split like a shell does, with variables replaced."""
     if isinstance(value, list):
         return listed_words(value, place)
@@ -263,27 +263,32 @@ def _stated_variables(tree: Any, composed: bool) -> Iterator[tuple[str, str | Do
     """Names and values of environment variables in a manifest; a doubt if defined elsewhere."""
     if isinstance(tree, AnyMapping):
         for name, value in tree.items():
-            yield str(name), _doubt_of_environment(str(name)) if value is None and composed else _text(value)
+            yield str(name), _doubt_of_environment(str(name)) if value is None and composed else _value_text(value)
     for item in tree if isinstance(tree, list) else ():
         if isinstance(item, AnyMapping) and "name" in item:
             name = str(item["name"])
-            yield name, _doubt_of_source(name, item["valueFrom"]) if "valueFrom" in item else _text(item.get("value"))
+            yield (
+                name,
+                _doubt_of_source(name, item["valueFrom"]) if "valueFrom" in item else _value_text(item.get("value")),
+            )
         elif isinstance(item, str):
             name, equals, value = item.partition("=")
             yield name, value if equals else _doubt_of_environment(name)
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """A value as text, as the container receives it."""
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _doubt_of_source(name: str, source: Any) -> Doubt:
+    """The doubt about a variable whose value a manifest takes from elsewhere, such as a secret."""
     kinds = ", ".join(str(kind)[:40] for kind in source) if isinstance(source, AnyMapping) else ""
     return Doubt("unset", f"${name}, which env takes from valueFrom{f' ({kinds})' if kinds else ''}")
 
 
 def _doubt_of_environment(name: str) -> Doubt:
+    """The doubt about a variable that only the environment sets."""
     return Doubt("unset", f"${name}, which the manifest takes from where it is started")
 
 

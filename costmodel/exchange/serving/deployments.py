@@ -1,4 +1,4 @@
-"""Descriptions of a deployment that state an engine's options by their own keys: KServe, llm-d and vLLM's stack.
+"""Deployments that state an engine's options by their own keys: KServe, llm-d and vLLM's production stack.
 
 Each becomes the command of the engine that it starts. The tables have every key around that command.
 """
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from costmodel.documents.text.yaml_tree import Items, Mapping
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.import_result import Origin, OriginValue
-from costmodel.exchange.option_rows import Row, Table, known, lost, part, quiet
+from costmodel.exchange.option_rows import Row, Table, lost, option_table, part, quiet
 from costmodel.exchange.shell import Word
-from costmodel.exchange.training.file_facts import Layer, with_remarks
-from costmodel.exchange.values import shown
+from costmodel.exchange.training.file_facts import Layer, finished_layer
+from costmodel.exchange.values import as_text
 from costmodel.ground.errors import CostModelError, Place, fail
 
 MARKS = ("servingEngineSpec", "modelArtifacts", "predictor", "InferenceService", "DynamoGraphDeployment")
@@ -53,17 +53,17 @@ def deployments(tree: Mapping, file: str) -> list[Deployed] | None:
     """The engines of a deployment whose keys state the options; None for any other manifest."""
     spec = tree.get("spec")
     if isinstance(tree.get("servingEngineSpec"), Mapping):
-        return list(_of_stack(tree["servingEngineSpec"], file))
+        return list(_production_stack_models(tree["servingEngineSpec"], file))
     if isinstance(tree.get("modelArtifacts"), Mapping):
-        return list(_of_llm_d(tree, file))
+        return list(_llm_d_engines(tree, file))
     if tree.get("kind") not in _KINDS or not isinstance(spec, Mapping):
         return None
     if tree["kind"] == "LLMInferenceService":
-        return [_of_llm_service(spec, file)]
+        return [_kserve_service_engine(spec, file)]
     predictor = spec.get("predictor")
     if not isinstance(predictor, Mapping) or not isinstance(predictor.get("model"), Mapping):
         return None
-    return [_of_predictor(predictor, file)]
+    return [_kserve_predictor_engine(predictor, file)]
 
 
 def place_of(tree: Mapping, name: str, file: str) -> Place:
@@ -102,6 +102,7 @@ def _options(tree: Any, names: dict[str, str], file: str, *, others: bool = Fals
 
 
 def _argument_words(tree: Any, name: str, file: str) -> list[Word]:
+    """The extra arguments that a key of a mapping lists, as command-line words."""
     value = tree.get(name) if isinstance(tree, Mapping) else None
     return listed_words(value, place_of(tree, name, file)) if isinstance(value, list) else []
 
@@ -116,10 +117,11 @@ def _model(uri: Any, place: Place) -> list[Word]:
 
 
 def _program_words(place: Place) -> list[Word]:
+    """The words that start vLLM."""
     return [Word(text, place) for text in _PROGRAM]
 
 
-def _of_stack(spec: Mapping, file: str) -> Iterator[Deployed]:
+def _production_stack_models(spec: Mapping, file: str) -> Iterator[Deployed]:
     """The models of vLLM's production stack, whose options are in camel case."""
     for model in spec.get("modelSpec") or ():
         if not isinstance(model, Mapping) or "modelURL" not in model:
@@ -136,16 +138,18 @@ def _of_stack(spec: Mapping, file: str) -> Iterator[Deployed]:
 
 def _agreeing_options(stated: list[Word], args: list[Word]) -> list[Word]:
     """Options from keys and from extra arguments together; a fault if they contradict each other."""
-    own, other = _values(stated), _values(args)
+    own, other = _option_values(stated), _option_values(args)
     for name in (name for name in own if name in other):
         if own[name].text != other[name].text:
             at = own[name].place
-            sentence = f"{name} is {shown(other[name].text)} here and {shown(own[name].text)} in {at.file}:{at.line}"
+            sentence = (
+                f"{name} is {as_text(other[name].text)} here and {as_text(own[name].text)} in {at.file}:{at.line}"
+            )
             raise fail("X004", sentence, other[name].place, "keep one of the two")
     return [*stated, *args]
 
 
-def _values(words: Sequence[Word]) -> dict[str, Word]:
+def _option_values(words: Sequence[Word]) -> dict[str, Word]:
     """The values of the options in a list of words."""
     found: dict[str, Word] = {}
     for word, behind in itertools.zip_longest(words, words[1:]):
@@ -157,16 +161,16 @@ def _values(words: Sequence[Word]) -> dict[str, Word]:
     return found
 
 
-def _refuse_apart(tree: Mapping, file: str) -> None:
+def _refuse_separate_prefill(tree: Mapping, file: str) -> None:
     """Raises a fault if a deployment has separate prefill instances."""
     apart = tree.get("prefill")
     if isinstance(apart, Mapping) and str(apart.get("create", True)).lower() == "true" and apart.get("replicas") != "0":
         raise CostModelError(*fail("X003", APART, place_of(tree, "prefill", file), APART_HINT).faults)
 
 
-def _of_llm_d(tree: Mapping, file: str) -> Iterator[Deployed]:
+def _llm_d_engines(tree: Mapping, file: str) -> Iterator[Deployed]:
     """The engines in the values of llm-d's chart, with the degrees of parallelism."""
-    _refuse_apart(tree, file)
+    _refuse_separate_prefill(tree, file)
     decode, artifacts = tree.get("decode"), tree["modelArtifacts"]
     if not isinstance(decode, Mapping):
         return
@@ -201,13 +205,14 @@ def _degrees(tree: Mapping) -> Mapping:
 
 
 def _image_word(container: Mapping, file: str) -> Word | None:
+    """The image of a container as a word with its place; None without one."""
     image = container.get("image")
     return Word(image, place_of(container, "image", file)) if isinstance(image, str) else None
 
 
-def _of_llm_service(spec: Mapping, file: str) -> Deployed:
+def _kserve_service_engine(spec: Mapping, file: str) -> Deployed:
     """The engine of KServe's LLMInferenceService, which runs vLLM."""
-    _refuse_apart(spec, file)
+    _refuse_separate_prefill(spec, file)
     model, template = spec.get("model"), spec.get("template")
     held = template.get("containers") if isinstance(template, Mapping) else None
     container = next((each for each in held or () if isinstance(each, Mapping)), Mapping())
@@ -219,7 +224,7 @@ def _of_llm_service(spec: Mapping, file: str) -> Deployed:
     return Deployed(words, copies_of(spec, "replicas", file), container, _image_word(container, file))
 
 
-def _of_predictor(predictor: Mapping, file: str) -> Deployed:
+def _kserve_predictor_engine(predictor: Mapping, file: str) -> Deployed:
     """The engine of KServe's predictor: the Hugging Face or vLLM runtime, both with vLLM's options."""
     model = predictor["model"]
     kind = model.get("modelFormat")
@@ -267,35 +272,40 @@ _ELSEWHERE = "what it names is in the cluster and not in the file"
 _OFFLOADED = "a cache outside of the accelerators: state stack.host_cache"
 
 
-def _of_both(under: str) -> list[Row]:
+def _gpu_rows(under: str) -> list[Row]:
     """Rows for the accelerator keys among resource limits and requests."""
     return [part(f"{under}resources.{kind}.{name}", "plan.tp") for kind in ("limits", "requests") for name in GPUS]
 
 
-def _container(under: str) -> list[Row]:
+def _container_rows(under: str) -> list[Row]:
     """Rows for the keys of a Kubernetes container."""
     read = [part(f"{under}{name}", "stack") for name in ("image", "command", "args", "env")]
-    return [*read, *quiet(_OF_CONTAINER, under), *_of_both(under)]
+    return [*read, *quiet(_OF_CONTAINER, under), *_gpu_rows(under)]
 
 
-def _pod(under: str) -> list[Row]:
+def _pod_rows(under: str) -> list[Row]:
     """Rows for the keys of a Kubernetes pod and its containers."""
-    return [*quiet(_OF_POD, under), part(f"{under}nodeSelector", "cluster.node"), *_container(f"{under}containers.")]
+    return [
+        *quiet(_OF_POD, under),
+        part(f"{under}nodeSelector", "cluster.node"),
+        *_container_rows(f"{under}containers."),
+    ]
 
 
 def _rows_under(under: str, rows: Sequence[Row]) -> list[Row]:
+    """Rows with a prefix before their names."""
     return [replace(row, option=f"{under}{row.option}") for row in rows]
 
 
-_PREDICTOR = known(
+_PREDICTOR = option_table(
     quiet(_HEAD),
     _rows_under("spec.", lost("approximated", _IN_FRONT, "transformer explainer")),
     _rows_under("spec.predictor.", [
-        *_pod(""), *_container("model."),
+        *_pod_rows(""), *_container_rows("model."),
         part("minReplicas", "plan.replicas"), part("maxReplicas", "plan.replicas"),
         part("model.storageUri", "model"), part("model.modelFormat.name", "stack"),
         part("workerSpec.tensorParallelSize", "plan.tp"), part("workerSpec.pipelineParallelSize", "plan.pp"),
-        *_pod("workerSpec."),
+        *_pod_rows("workerSpec."),
         *quiet("scaleTarget scaleMetric scaleMetricType timeout logger annotations labels deploymentStrategy "
                "model.modelFormat.version model.runtime model.runtimeVersion model.protocolVersion model.storage"),
         *lost("approximated", _SCALED, "autoScaling"),
@@ -304,13 +314,13 @@ _PREDICTOR = known(
         *lost("approximated", "requests wait for others in front of the engine", "batcher"),
     ]),
 )  # fmt: skip
-_LLM_SERVICE = known(
+_LLM_SERVICE = option_table(
     quiet(_HEAD),
     _rows_under("spec.", [
         part("model.uri", "model"), part("replicas", "plan.replicas"), part("prefill", "plan.prefill"),
         part("parallelism.tensor", "plan.tp"), part("parallelism.pipeline", "plan.pp"),
         part("parallelism.data", "plan.dp_attention"), part("parallelism.expert", "plan.ep"),
-        *_pod("template."), *_pod("worker."),
+        *_pod_rows("template."), *_pod_rows("worker."),
         *quiet("model.name model.criticality parallelism.dataLocal parallelism.dataRPCPort router storageInitializer "
                "tracing labels annotations"),
         *lost("not expressible", "adapters: state workload.adapters", "model.lora"),
@@ -325,7 +335,7 @@ requestGPUType limitCPU limitMemory shmSize pvcStorage pvcAccessMode storageClas
 extraVolumeMounts initContainer vllmApiKey hf_token envFromSecret nodeName affinity tolerations runtimeClassName
 chatTemplate chatTemplateConfigMap enableTool toolCallParser serviceDiscoveryLabels
 """
-_STACK = known(
+_STACK = option_table(
     quiet("routerSpec sharedPvcStorage gatewayInferenceExtension"),
     lost("not expressible", "adapters: state workload.adapters", "loraController loraAdapters"),
     lost("not expressible", _OFFLOADED, "cacheserverSpec"),
@@ -348,7 +358,7 @@ _ROLE_QUIET = """
 enableService monitoring acceleratorTypes annotations podAnnotations labels extraConfig subGroupPolicy
 parallelism.dataLocal containers.mountModelVolume containers.extraConfig
 """
-_LLM_D = known(
+_LLM_D = option_table(
     quiet("multinode routing serviceAccountOverride fullnameOverride nameOverride extraObjects tracing requester"),
     quiet("accelerator commonLabels"),
     quiet("name size authSecretName mountPath labels", "modelArtifacts."),
@@ -357,7 +367,7 @@ _LLM_D = known(
         part("create", "plan.replicas"), part("replicas", "plan.replicas"), part("containers.modelCommand", "stack"),
         part("parallelism.tensor", "plan.tp"), part("parallelism.pipeline", "plan.pp"),
         part("parallelism.data", "plan.dp_attention"), part("parallelism.workers", "plan.tp"),
-        *_pod(""), *quiet(_ROLE_QUIET), *lost("approximated", _SCALED, "autoscaling"),
+        *_pod_rows(""), *quiet(_ROLE_QUIET), *lost("approximated", _SCALED, "autoscaling"),
     ]),
 )  # fmt: skip
 _SERVICE_QUIET = """
@@ -367,7 +377,8 @@ resources.limits.* resources.requests.* resources.claims
 """
 _SERVICE = [
     part("replicas", "plan.replicas"), part("envs", "stack"), part("multinode.nodeCount", "plan.tp"),
-    *_of_both(""), *_pod("extraPodSpec."), *_container("extraPodSpec.mainContainer."), *quiet(_SERVICE_QUIET),
+    *_gpu_rows(""), *quiet(_SERVICE_QUIET),
+    *_pod_rows("extraPodSpec."), *_container_rows("extraPodSpec.mainContainer."),
     *lost("approximated", _SCALED, "autoscaling scalingAdapter"),
 ]  # fmt: skip
 
@@ -377,20 +388,23 @@ selector strategy updateStrategy minReadySeconds revisionHistoryLimit progressDe
 podManagementPolicy volumeClaimTemplates backoffLimit completions parallelism ttlSecondsAfterFinished suspend
 persistentVolumeClaimRetentionPolicy template.metadata template.apiVersion template.kind
 """
-_WORKLOAD = known(
-    quiet(_HEAD), quiet(_WORKLOAD_QUIET, "spec."), part("spec.replicas", "plan.replicas"), _pod("spec.template.spec.")
+_WORKLOAD = option_table(
+    quiet(_HEAD),
+    quiet(_WORKLOAD_QUIET, "spec."),
+    part("spec.replicas", "plan.replicas"),
+    _pod_rows("spec.template.spec."),
 )
-_GROUP = known(
+_GROUP = option_table(
     quiet(_HEAD), quiet("rolloutStrategy startupPolicy networkConfig", "spec."), part("spec.replicas", "plan.replicas"),
     _rows_under("spec.leaderWorkerTemplate.", [
-        part("size", "plan.tp"), *_pod("leaderTemplate.spec."), *_pod("workerTemplate.spec."),
+        part("size", "plan.tp"), *_pod_rows("leaderTemplate.spec."), *_pod_rows("workerTemplate.spec."),
         *quiet("leaderTemplate.metadata workerTemplate.metadata restartPolicy subGroupPolicy volumeClaimTemplates"),
     ]),
 )  # fmt: skip
 _KUBERNETES = {
     **dict.fromkeys(("Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Job"), _WORKLOAD),
     "LeaderWorkerSet": _GROUP,
-    "Pod": known(quiet(_HEAD), _pod("spec.")),
+    "Pod": option_table(quiet(_HEAD), _pod_rows("spec.")),
 }
 _COMPOSED_QUIET = """
 container_name hostname ports expose networks network_mode ipc shm_size ulimits volumes env_file depends_on restart
@@ -406,7 +420,7 @@ _COMPOSED = [
 ]  # fmt: skip
 
 
-def _each_of(services: Any, under: str, rows: Sequence[Row]) -> list[Row]:
+def _service_rows(services: Any, under: str, rows: Sequence[Row]) -> list[Row]:
     """Rows for every service, under the service's name."""
     named = services if isinstance(services, Mapping) else ()
     return [row for name in named for row in _rows_under(f"{under}{name}.", rows)]
@@ -423,14 +437,14 @@ def table_of(tree: Mapping) -> tuple[str, Table]:
         return "KServe", _LLM_SERVICE if kind == "LLMInferenceService" else _PREDICTOR
     if kind == "DynamoGraphDeployment" and isinstance(spec, Mapping):
         around = [*quiet(f"{_HEAD} spec.pvcs spec.backendFramework spec.restart spec.annotations spec.labels")]
-        each = _each_of(spec.get("services"), "spec.services.", _SERVICE)
-        return "Dynamo", known(around, part("spec.envs", "stack"), each)
+        each = _service_rows(spec.get("services"), "spec.services.", _SERVICE)
+        return "Dynamo", option_table(around, part("spec.envs", "stack"), each)
     if kind in _KUBERNETES:
         return "Kubernetes", _KUBERNETES[kind]
     if "services" in tree and not kind:
         own = [str(key) for key in tree if str(key).startswith("x-")]  # pieces that are put in elsewhere
         around = quiet(f"version name networks volumes secrets configs {' '.join(own)}")
-        return "Docker Compose", known(around, _each_of(tree["services"], "services.", _COMPOSED))
+        return "Docker Compose", option_table(around, _service_rows(tree["services"], "services.", _COMPOSED))
     return "", {}
 
 
@@ -444,4 +458,4 @@ def keys_around(tree: Mapping, file: str) -> Layer:
     least, most = (keys.stated.get(f"spec.predictor.{name}", ("1",))[0] for name in ("minReplicas", "maxReplicas"))
     if str(most) not in (str(least), "0", "1"):
         keys.lose("approximated", f"maxReplicas: {_SCALED}", "spec.predictor.maxReplicas")
-    return with_remarks(keys, Layer(""))
+    return finished_layer(keys, Layer(""))

@@ -1,4 +1,4 @@
-"""Commands that start engines, files of their options and a benchmark beside them, to one serving scenario."""
+"""Reads commands that start engines, with option files and a benchmark, as one serving scenario."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.serving import ACCEPTED, ServingPlan
 from costmodel.documents.text.yaml_tree import Mapping, key_at
 from costmodel.exchange.import_result import Imported, Origin, OriginValue
-from costmodel.exchange.launcher_options import of_environment
+from costmodel.exchange.launcher_options import environment_facts
 from costmodel.exchange.serving import benchmark, sglang, tensorrt_llm, vllm
 from costmodel.exchange.serving.command_options import OptionWords, option_words, unknown_value
 from costmodel.exchange.serving.containers import (
@@ -36,7 +36,7 @@ from costmodel.exchange.serving.engine_options import (
 )
 from costmodel.exchange.training.config_text import tree_of
 from costmodel.exchange.training.file_facts import Layer
-from costmodel.exchange.training.merge_training import Settled, nested_facts
+from costmodel.exchange.training.merge_training import MergedFacts, nested_facts
 from costmodel.ground.errors import CostModelError, Place, fail
 
 # --- commands that start vLLM, SGLang or TensorRT-LLM, and files of their options, to a serving scenario
@@ -62,7 +62,7 @@ def read_serve_command(text: str, file: str) -> list[Layer]:
     engines = [command for command in commands if command.starts != BENCHMARK]
     if not engines and not commands:
         raise fail("X001", "the file has no command of a serving engine", Place(file), _HINT)
-    found = _with_written(_engine(engines, file), engines[0].starts, text, file) if engines else []
+    found = _with_option_files(_engine_layer(engines, file), engines[0].starts, text, file) if engines else []
     of_sglang = any(command.starts == SGLANG for command in engines)
     for command in (command for command in commands if command.starts == BENCHMARK):
         options = option_words(command.words, benchmark.TABLE, benchmark.SPELLING)
@@ -77,7 +77,7 @@ def read_serve_command(text: str, file: str) -> list[Layer]:
     return found
 
 
-def _engine(commands: list[ServeCommand], file: str) -> Layer:
+def _engine_layer(commands: list[ServeCommand], file: str) -> Layer:
     """The engine that the commands start; a fault if several commands differ."""
     first = commands[0]
     for other in commands[1:]:
@@ -92,7 +92,7 @@ def _engine(commands: list[ServeCommand], file: str) -> Layer:
     layer = read(options.tree, file)
     layer.faults += options.faults
     layer.unless += options.unless
-    layer.join(of_environment(first.environment, file))
+    layer.join(environment_facts(first.environment, file))
     if first.gpus is not None:
         layer.weak["visible"] = first.gpus
     if first.copies is not None:
@@ -106,7 +106,7 @@ def _engine(commands: list[ServeCommand], file: str) -> Layer:
     return _defaults_give_way(layer)
 
 
-def _with_written(layer: Layer, engine: str, text: str, file: str) -> list[Layer]:
+def _with_option_files(layer: Layer, engine: str, text: str, file: str) -> list[Layer]:
     """The layer, followed by the option files that the script writes before it starts the engine."""
     found, open_names = [layer], []
     here = {match.group("file").strip("'\""): match for match in _WRITTEN.finditer(text[:_LONGEST])}
@@ -159,17 +159,17 @@ _TREE = ("model", "workload", "stack", "plan", "assume", "limits")
 _LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")
 
 
-def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
+def merged_serving(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
     """A scenario from layers in order of priority.
 
     model: the model, if it is known. shipped: its name in the library.
     """
-    found = Settled(layers, file)
+    found = MergedFacts(layers, file)
     if found.faults:
         raise CostModelError(*found.faults)
-    _replicas(found, model)
+    _settle_replicas(found, model)
     found.warnings += settle_release(found)
-    _types(found, model, shipped)
+    _settle_types(found, model, shipped)
     _settle_context(found, model)
     _settle_load(found)
     if "model" not in found.facts:
@@ -185,7 +185,7 @@ def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shi
     return found.imported(_scenario_tree(found), ServingPlan, ("accelerators",))
 
 
-def _replicas(found: Settled, model: Model | None) -> None:
+def _settle_replicas(found: MergedFacts, model: Model | None) -> None:
     """Fills degrees that depend on the model or on each other, and the accelerators of all replicas."""
     facts = found.facts
     sparse = model is not None and model.has_experts
@@ -201,7 +201,7 @@ def _replicas(found: Settled, model: Model | None) -> None:
         facts["plan.dp_attention" if sparse else "plan.replicas"] = copies
         if model is None:
             found.need("whether data-parallel-size are replicas hangs on the model", "--set model=NAME")
-    _copies(found)
+    _settle_copies(found)
     if (kept := facts.pop("device_experts", None)) is not None:  # of each layer, by SGLang
         counts = [kind.experts.count for kind in model.layers if kind.experts is not None] if model is not None else []
         if not counts or not 0 <= kept.value <= min(counts):
@@ -220,10 +220,10 @@ def _replicas(found: Settled, model: Model | None) -> None:
     for key in ("ep", "dp_attention", "dcp", "pp"):
         if found.number(f"plan.{key}") == 1:
             facts.pop(f"plan.{key}", None)
-    _machine(found, group * found.number("plan.pp"))
+    _settle_machine(found, group * found.number("plan.pp"))
 
 
-def _copies(found: Settled) -> None:
+def _settle_copies(found: MergedFacts) -> None:
     """Multiplies the replicas of the command by the replicas of the manifest, unless the user gives the number."""
     facts, copies = found.facts, found.facts.pop("copies", None)
     own = facts.get("plan.replicas")
@@ -236,7 +236,7 @@ def _copies(found: Settled) -> None:
     facts["plan.replicas"] = copies.derived(copies.value * each, text)
 
 
-def _machine(found: Settled, ranks: int) -> None:
+def _settle_machine(found: MergedFacts, ranks: int) -> None:
     """Fills the accelerators of all replicas; if more are given, the number of replicas that they hold."""
     facts, world = found.facts, found.facts.get("accelerators")
     stated = facts.get("plan.replicas")
@@ -259,7 +259,7 @@ def _machine(found: Settled, ranks: int) -> None:
         facts["plan.replicas"] = OriginValue(held, Origin("derived", text, place))
 
 
-def _types(found: Settled, shape: Model | None, shipped: str) -> None:
+def _settle_types(found: MergedFacts, shape: Model | None, shipped: str) -> None:
     """Fills the types of the checkpoint if no option states them."""
     facts, model = found.facts, found.facts.get("model")
     precision, weights = facts.get("workload.precision"), facts.get("workload.weights")
@@ -279,7 +279,7 @@ def _types(found: Settled, shape: Model | None, shipped: str) -> None:
         facts["workload.cache"] = OriginValue(kind, Origin("default", why))
 
 
-def _settle_load(found: Settled) -> None:
+def _settle_load(found: MergedFacts) -> None:
     """Fills lengths and load that nothing states, as flags do: a command that starts an engine has neither."""
     for path, (usual, origin) in USUAL_LOAD.items():
         stated = _LOADS if path in _LOADS else (path, f"{path}.mean")
@@ -287,14 +287,14 @@ def _settle_load(found: Settled) -> None:
             found.facts[path] = OriginValue(usual, Origin("assumed", origin))
 
 
-def _settle_context(found: Settled, model: Model | None) -> None:
+def _settle_context(found: MergedFacts, model: Model | None) -> None:
     longest = None if model is None else model.max_sequence
     if "workload.context" not in found.facts and longest is not None:
         origin = Origin("default", "the longest sequence of the model")
         found.facts["workload.context"] = OriginValue(round(longest), origin)
 
 
-def _scenario_tree(found: Settled) -> dict[str, Any]:
+def _scenario_tree(found: MergedFacts) -> dict[str, Any]:
     tree = nested_facts(found.facts, _TREE)
     kind = OriginValue("serving", Origin("class", "a serving program"))
     tree["workload"] = {"kind": kind, **tree.get("workload", {})}

@@ -1,4 +1,4 @@
-"""Options of engines: types of numbers, the job that is written, and rows that engines share."""
+"""What the formats of engines share: the job that is written, number types, drafts, and host caches."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def rounded_share(share: float) -> float:
     return math.floor(share * scale + 1e-6) / scale
 
 
-def lines_of(words: list[str], width: int = 78) -> str:
+def wrapped_command(words: list[str], width: int = 78) -> str:
     """Command words wrapped into lines with a backslash at the end."""
     lines, line = list[str](), words[0]
     for word in words[1:]:
@@ -172,10 +172,10 @@ _MTP = ("mtp", "nextn", "deepseek_mtp", "glm4_moe_mtp", "qwen3_next_mtp", "ernie
 _NGRAM = ("ngram", "lookahead")
 
 
-def draft_of(method: str) -> str:
+def draft_kind(method: str) -> str:
     """The kind of draft that a speculation method uses; empty if it is unknown.
 
-    >>> draft_of("EAGLE3"), draft_of("NEXTN"), draft_of("ngram_gpu"), draft_of("medusa")
+    >>> draft_kind("EAGLE3"), draft_kind("NEXTN"), draft_kind("ngram_gpu"), draft_kind("medusa")
     ('eagle', 'mtp', 'ngram', '')
     """
     name = method.lower().replace("-", "_")
@@ -188,7 +188,7 @@ def draft_of(method: str) -> str:
 
 def fill_draft(keys: ForeignKeys, layer: Layer, name: str, method: str, tokens: Any, kind: str = "") -> None:
     """Fills draft and tokens of speculative decoding from an option; an unknown draft is a loss."""
-    kind, count = kind or draft_of(method), _count_or_none(tokens)
+    kind, count = kind or draft_kind(method), _count_or_none(tokens)
     if not kind or count is None:
         stated = f"{method[:40]} with {str(tokens)[:20]} tokens" if method else "a draft without a method"
         keys.lose("not expressible", f"{name}: {stated}", name)
@@ -257,7 +257,7 @@ SIZE, RATIO = "stack.host_cache.size", "stack.host_cache.ratio"
 _HOST = "stack.host_cache"
 
 
-def digits(value: Any) -> float | None:
+def count_value(value: Any) -> float | None:
     """A whole number written in digits; None for any other value."""
     text = str(value)
     return float(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
@@ -280,7 +280,7 @@ def size_text(nbytes: float) -> str:
     return f"{nbytes / GB:.0f} GB" if nbytes % GB == 0 else f"{nbytes / GIB:.10g} GiB"
 
 
-def host_bytes(job: ServingJob, remarks: Remarks, option: str) -> float:
+def host_cache_bytes(job: ServingJob, remarks: Remarks, option: str) -> float:
     """Bytes of the host cache for each rank; 0 if the engine uses none."""
     stated = job.engine.host_cache
     if stated is None or not stated.kept:

@@ -1,4 +1,4 @@
-"""A serving job as the command of an engine, read back, or as a manifest that deploys vLLM."""
+"""Writes a serving job as the command of an engine, or as a manifest that deploys vLLM, and reads it back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costmodel.exchange.import_result import Origin, OriginValue
 from costmodel.exchange.option_rows import Remarks
 from costmodel.exchange.serving import sglang, tensorrt_llm, vllm
 from costmodel.exchange.serving.benchmark import MEASURED
-from costmodel.exchange.serving.engine_files import read_serve_command, settled_serving
+from costmodel.exchange.serving.engine_files import merged_serving, read_serve_command
 from costmodel.exchange.serving.engine_options import UNWRITTEN, EngineFormat, ServingJob, command_words
 from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.write_yaml import document_text
@@ -28,7 +28,7 @@ _GPU = "nvidia.com/gpu"
 _OTHER_GPU = "the resource of its accelerators is yours to name in the place of nvidia.com/gpu"
 
 
-def _args(job: ServingJob, remarks: Remarks) -> list[str]:
+def _engine_words(job: ServingJob, remarks: Remarks) -> list[str]:
     """The command line of the engine, split into separate words."""
     words = command_words(vllm.written_options(job, remarks))
     return [part for word in words for part in shlex.split(word)]
@@ -51,7 +51,7 @@ def write_kubernetes(job: ServingJob, remarks: Remarks) -> str:
     container = {
         "name": "vllm",
         "image": "vllm/vllm-openai:latest",
-        "args": ["--model", job.checkpoint, *_args(job, remarks)],
+        "args": ["--model", job.checkpoint, *_engine_words(job, remarks)],
         "ports": [{"containerPort": 8000}],
         "resources": {"limits": {_GPU: gpus}},
     }
@@ -77,7 +77,7 @@ def write_llm_d(job: ServingJob, remarks: Remarks) -> str:
         "name": "vllm",
         "image": "ghcr.io/llm-d/llm-d-cuda:latest",
         "modelCommand": "vllmServe",
-        "args": _args(job, remarks),
+        "args": _engine_words(job, remarks),
         "resources": {"limits": {_GPU: gpus}},
     }
     remarks.note("yours to change: the image's release, and the size of the model's volume")
@@ -96,7 +96,7 @@ def write_dynamo(job: ServingJob, remarks: Remarks) -> str:
     worker = {
         "image": image,
         "command": ["python3", "-m", "dynamo.vllm"],
-        "args": ["--model", job.checkpoint, *_args(job, remarks)],
+        "args": ["--model", job.checkpoint, *_engine_words(job, remarks)],
     }
     remarks.note("yours to change: the image's release")
     tree: dict[str, Any] = {
@@ -184,7 +184,7 @@ def exported_command(target: EngineFormat, job: ServingJob) -> ExportedCommand:
     return ExportedCommand(target, text, tuple(remarks.faults), tuple(remarks.notes))
 
 
-def exported_apart(target: EngineFormat, prefill: ServingJob, decode: ServingJob) -> ExportedCommand:
+def exported_disaggregated(target: EngineFormat, prefill: ServingJob, decode: ServingJob) -> ExportedCommand:
     """The commands for disaggregated prefill and decode instances; a fault for their connector."""
     remarks = Remarks(decode.file)
     for key in UNWRITTEN:
@@ -202,7 +202,9 @@ def exported_apart(target: EngineFormat, prefill: ServingJob, decode: ServingJob
 def _check_read_back(text: str, job: ServingJob, remarks: Remarks) -> None:
     """Records a fault for every key that the command states differently or leaves out."""
     try:
-        found = settled_serving([*read_serve_command(text, _FILE), _given_facts(job)], _FILE, job.model, job.shipped)
+        found = merged_serving(
+            [*read_serve_command(text, _FILE), _facts_beside_command(job)], _FILE, job.model, job.shipped
+        )
     except CostModelError as error:
         for fault in error.faults:
             remarks.refuse("plan", f"the command would break a rule of its own engine: {fault.sentence}", fault.hint)
@@ -213,7 +215,7 @@ def _check_read_back(text: str, job: ServingJob, remarks: Remarks) -> None:
         remarks.refuse(path, f"{ours} comes back as {theirs}")
 
 
-def _given_facts(job: ServingJob) -> Layer:
+def _facts_beside_command(job: ServingJob) -> Layer:
     """The facts beside a command: its requests and its machine."""
     known = Origin("assumed", "given beside the command")
     values: dict[str, Any] = {

@@ -1,12 +1,12 @@
-"""Options of SGLang's server, read as keys of a serving scenario and written from them."""
+"""Options of SGLang's server, read to a serving scenario and written from one."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.option_rows import Remarks, known, lost, option, part, quiet, switch, written
-from costmodel.exchange.serving.benchmark import benchmark, commented, pool_words
+from costmodel.exchange.option_rows import Remarks, lost, option, option_table, part, quiet, switch, written
+from costmodel.exchange.serving.benchmark import benchmark_comments, benchmark_words, pool_error_words
 from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.serving.engine_options import (
     BESIDE,
@@ -20,16 +20,16 @@ from costmodel.exchange.serving.engine_options import (
     check_cache,
     check_types,
     command_words,
-    draft_of,
+    draft_kind,
     fill_adapters,
     fill_copies,
     fill_draft,
     fill_size,
     fill_types,
-    lines_of,
     named_draft,
+    wrapped_command,
 )  # fmt: skip
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 
 TITLE, VERSION = "command of SGLang 0.5", "SGLang 0.5.23"
 SPELLING = Spelling(
@@ -147,7 +147,7 @@ weight-loader-drop-cache-after-load weight-loader-prefetch-checkpoints weight-lo
 weight-version
 """
 
-TABLE = known(
+TABLE = option_table(
     quiet(_WITHOUT_COST),
     option("model-path", "model", "word", when="never"),
     part("tp-size", "plan.tp", "count", 1),
@@ -252,7 +252,7 @@ def read_sglang(tree: Any, file: str) -> Layer:
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     layer.facts["stack"] = keys.derived("sglang", "the program", next(iter(keys.stated), ""))
-    _divide_by_groups(keys, layer, _degrees(keys, layer))
+    _divide_by_groups(keys, layer, _fill_degrees(keys, layer))
     _fill_draft(keys, layer)
     fill_copies(keys, layer, "ep-num-redundant-experts", keys["ep-num-redundant-experts"].value)
     _fill_host_cache(keys, layer)
@@ -260,10 +260,10 @@ def read_sglang(tree: Any, file: str) -> Layer:
     with_adapters = bool(keys["enable-lora"].value) or keys.given("lora-paths")
     fill_adapters(keys, layer, "max-loras-per-batch", on=with_adapters)
     fill_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
-    return with_remarks(keys, layer)
+    return finished_layer(keys, layer)
 
 
-def _degrees(keys: ForeignKeys, layer: Layer) -> int:
+def _fill_degrees(keys: ForeignKeys, layer: Layer) -> int:
     """Fills the degrees of the plan; returns the number of data-parallel attention groups."""
     ranks, copies, apart = keys["tp-size"], keys["dp-size"], keys["attn-dp-size"]
     if keys["enable-dp-attention"].value and (apart.value or 1) == 1:
@@ -315,7 +315,7 @@ def _fill_draft(keys: ForeignKeys, layer: Layer) -> None:
         return
     drafted = keys["speculative-num-draft-tokens"].value
     if steps is None and drafted is not None:
-        steps = drafted - 1 if draft_of(str(method)) != "ngram" else drafted
+        steps = drafted - 1 if draft_kind(str(method)) != "ngram" else drafted
     wide, depth = keys["speculative-eagle-topk"].value or 1, keys["speculative-num-steps"].value
     if wide > 1:
         if drafted is None or depth is None or depth >= drafted:
@@ -391,9 +391,9 @@ def write_sglang(job: ServingJob, remarks: Remarks) -> str:
     options = command_words(written(TABLE, job, remarks.refuse, beside))
     words = ["python3 -m sglang.launch_server", f"--model-path {job.checkpoint}", *options]
     client = "python3 -m sglang.bench_serving --backend sglang"
-    asked = benchmark(job, remarks, client, f"--model {job.checkpoint}", of_sglang=True)
-    held = f"expect in its log: max_total_num_tokens near {job.pool:.0f} {pool_words(job)}"
-    return lines_of(words) + commented(job, [held], asked)
+    asked = benchmark_words(job, remarks, client, f"--model {job.checkpoint}", of_sglang=True)
+    held = f"expect in its log: max_total_num_tokens near {job.pool:.0f} {pool_error_words(job)}"
+    return wrapped_command(words) + benchmark_comments(job, [held], asked)
 
 
 def _written_draft(job: ServingJob, remarks: Remarks) -> dict[str, Any]:

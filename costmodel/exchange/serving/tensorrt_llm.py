@@ -1,4 +1,4 @@
-"""Options of trtllm-serve, and the YAML of the LLM API beside them, read as a serving scenario and written from one."""
+"""Options of trtllm-serve and the YAML of its LLM API, read to a serving scenario and written from one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.option_rows import Remarks, known, lost, nested, option, part, quiet, switch, written
-from costmodel.exchange.serving.benchmark import benchmark, commented, pool_words
+from costmodel.exchange.option_rows import (
+    Remarks,
+    lost,
+    nested_sections,
+    option,
+    option_table,
+    part,
+    quiet,
+    switch,
+    written,
+)
+from costmodel.exchange.serving.benchmark import benchmark_comments, benchmark_words, pool_error_words
 from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.serving.engine_options import (
     BESIDE,
@@ -23,11 +33,11 @@ from costmodel.exchange.serving.engine_options import (
     fill_draft,
     fill_size,
     fill_types,
-    host_bytes,
-    lines_of,
+    host_cache_bytes,
     named_draft,
+    wrapped_command,
 )  # fmt: skip
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 from costmodel.exchange.write_yaml import document_text
 
 TITLE, VERSION = "command of TensorRT-LLM", "TensorRT-LLM 1.2"
@@ -63,7 +73,7 @@ _QUANTISED = {
     "W4A16_GPTQ": Quantised(None, "int4-g128"),
 }
 
-TABLE = known(
+TABLE = option_table(
     option("model", "model", "word", when="never"),
     part("tensor_parallel_size", "tp_size", "count", 1),
     option("pipeline_parallel_size", "plan.pp", "count", 1, when="where it counts"),
@@ -133,7 +143,7 @@ def read_trtllm(tree: Any, file: str) -> Layer:
         layer.fill("workload.precision", stated._replace(value=types.precision))
     elif stated.value is not None:
         keys.lose("not expressible", f"quant_algo {str(stated.value)[:60]}", "quant_config.quant_algo")
-    return with_remarks(keys, layer)
+    return finished_layer(keys, layer)
 
 
 _ADAPTERS = "lora_config names maps and adapters one by one, with paths that no scenario holds"
@@ -145,23 +155,23 @@ _IN_PARTS = "--set stack=trt-llm --set stack.chunked=true"
 def write_trtllm(job: ServingJob, remarks: Remarks) -> str:
     """The option file (if needed), the command, the expected log line and the benchmark."""
     groups = job.count("dp_attention")
-    _check(job, remarks)
+    _check_expressible(job, remarks)
     if not job.engine.chunked and job.budget < job.context:
         remarks.note(f"prompts over {job.budget:,} tokens would be refused; {_IN_PARTS} admits them")
-    beside = {"tensor_parallel_size": job.count("tp") * groups, **_of_file(job, remarks)}
+    beside = {"tensor_parallel_size": job.count("tp") * groups, **_file_options(job, remarks)}
     options = written(TABLE, job, remarks.refuse, beside)
     own = {name: value for name, value in options.items() if name in _OF_COMMAND}
     words, text = ["trtllm-serve", job.checkpoint, *command_words(own, _OF_COMMAND)], ""
-    if more := nested({name: value for name, value in options.items() if name not in own}):
+    if more := nested_sections({name: value for name, value in options.items() if name not in own}):
         text = f"cat > {_FILE} <<'{_END}'\n{document_text(more, {})}{_END}\n"
         words.append(f"--extra_llm_api_options {_FILE}")
     client = "python3 -m tensorrt_llm.serve.scripts.benchmark_serving --backend openai"
-    asked = benchmark(job, remarks, client, f"--model {job.checkpoint}")
-    held = f"expect in its log: max tokens in paged KV cache near {job.pool:.0f} {pool_words(job)}"
-    return text + lines_of(words) + commented(job, [held], asked)
+    asked = benchmark_words(job, remarks, client, f"--model {job.checkpoint}")
+    held = f"expect in its log: max tokens in paged KV cache near {job.pool:.0f} {pool_error_words(job)}"
+    return text + wrapped_command(words) + benchmark_comments(job, [held], asked)
 
 
-def _check(job: ServingJob, remarks: Remarks) -> None:
+def _check_expressible(job: ServingJob, remarks: Remarks) -> None:
     """Records faults for keys that TensorRT-LLM's options cannot express."""
     groups = job.count("dp_attention")
     if groups > 1 and job.count("tp") > 1:
@@ -177,7 +187,7 @@ def _check(job: ServingJob, remarks: Remarks) -> None:
         remarks.refuse("workload.adapters", _ADAPTERS, hint)
 
 
-def _of_file(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
+def _file_options(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
     """Options that trtllm-serve reads only from a file."""
     engine, found = job.engine, dict[str, Any]()
     if job.count("dp_attention") > 1:
@@ -196,7 +206,7 @@ def _of_file(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
         found[f"{_CACHE}.enable_block_reuse"] = False
     if round(engine.block) != _BLOCK:
         found[f"{_CACHE}.tokens_per_block"] = round(engine.block)
-    if host := host_bytes(job, remarks, "host_cache_size"):
+    if host := host_cache_bytes(job, remarks, "host_cache_size"):
         found[_HOST] = round(host)
     if not engine.graphs:
         found["cuda_graph_config"] = None

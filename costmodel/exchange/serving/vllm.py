@@ -1,4 +1,4 @@
-"""Options of vllm serve, read as keys of a serving scenario and written from them."""
+"""Options of vllm serve, read to a serving scenario and written from one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from costmodel.documents.text.yaml_tree import Text
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.option_rows import NOTHING, Remarks, known, lost, option, part, quiet, switch, written
-from costmodel.exchange.serving.benchmark import benchmark, commented, pool_words
+from costmodel.exchange.option_rows import NOTHING, Remarks, lost, option, option_table, part, quiet, switch, written
+from costmodel.exchange.serving.benchmark import benchmark_comments, benchmark_words, pool_error_words
 from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.serving.engine_options import (
     BESIDE,
@@ -22,18 +22,18 @@ from costmodel.exchange.serving.engine_options import (
     check_cache,
     check_types,
     command_words,
-    digits,
+    count_value,
     fill_adapters,
     fill_copies,
     fill_draft,
     fill_size,
     fill_types,
-    host_bytes,
+    host_cache_bytes,
     json_option,
-    lines_of,
     named_draft,
+    wrapped_command,
 )  # fmt: skip
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 
 TITLE, VERSION = "command of vLLM 0.33", "vLLM 0.33"
 SPELLING = Spelling(
@@ -99,7 +99,7 @@ use-fp64-gumbel use-tqdm-on-load video-pruning-method video-pruning-rate waterma
 weight-transfer-config
 """
 
-TABLE = known(
+TABLE = option_table(
     quiet(_WITHOUT_COST),
     option("model", "model", "word", when="never"),
     option("tensor-parallel-size", "plan.tp", "count", 1),
@@ -188,7 +188,7 @@ TABLE = known(
 def read_vllm(tree: Any, file: str) -> Layer:
     """The facts that a vLLM command states."""
     for name in _SIZES:
-        _expand(tree, name)
+        _expand_size(tree, name)
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     layer.facts["stack"] = keys.derived("vllm", "the program", next(iter(keys.stated), ""))
@@ -214,7 +214,7 @@ def read_vllm(tree: Any, file: str) -> Layer:
     _fill_host_cache(keys, layer)
     fill_adapters(keys, layer, "max-loras", on=bool(keys["enable-lora"].value))
     fill_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
-    return with_remarks(keys, layer)
+    return finished_layer(keys, layer)
 
 
 def _fill_host_cache(keys: ForeignKeys, layer: Layer) -> None:
@@ -225,7 +225,7 @@ def _fill_host_cache(keys: ForeignKeys, layer: Layer) -> None:
     elif (found := json_option(keys, "kv-transfer-config", *_CONNECTOR)) is not None:
         name = "kv-transfer-config"
         extra = found.get("kv_connector_extra_config")
-        whole = digits(extra.get("cpu_bytes_to_use")) if isinstance(extra, dict) else None
+        whole = count_value(extra.get("cpu_bytes_to_use")) if isinstance(extra, dict) else None
         if found.get("kv_connector") != "OffloadingConnector" or whole is None:
             keys.lose("not expressible", _APART, name)
             return
@@ -234,7 +234,7 @@ def _fill_host_cache(keys: ForeignKeys, layer: Layer) -> None:
         fill_size(keys, layer, name, whole / max(ranks, 1), f"{name} over {ranks} ranks")
 
 
-def _expand(tree: Any, name: str) -> None:
+def _expand_size(tree: Any, name: str) -> None:
     """Replaces a size such as 8k or 8K by its number: k is 1,000 and K is 1,024."""
     key = next((key for key in tree if key == name), None)
     found = _SUFFIXED.match(str(tree.get(name, "")))
@@ -257,7 +257,7 @@ def written_options(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
         beside["kv-cache-dtype"] = cache
     if draft := named_draft(job, remarks, _DRAFTS):
         beside["speculative-config"] = {"method": draft[0], "num_speculative_tokens": draft[1]}
-    if host := host_bytes(job, remarks, "--kv-offloading-size"):
+    if host := host_cache_bytes(job, remarks, "--kv-offloading-size"):
         beside["kv-offloading-size"] = f"{job.count('tp') * job.count('pp') * host / GIB:.10g}"
     if job.copies:
         beside |= {"enable-eplb": True, "eplb-config": {"num_redundant_experts": job.copies}}
@@ -276,10 +276,10 @@ def written_options(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
 def write_vllm(job: ServingJob, remarks: Remarks) -> str:
     """The command, the expected log line and the benchmark."""
     words = ["vllm serve", job.checkpoint, *command_words(written_options(job, remarks))]
-    asked = benchmark(job, remarks, "vllm bench serve", f"--model {job.checkpoint}")
-    held = f"expect in its log: GPU KV cache size near {job.pool:,.0f} tokens {pool_words(job)}"
+    asked = benchmark_words(job, remarks, "vllm bench serve", f"--model {job.checkpoint}")
+    held = f"expect in its log: GPU KV cache size near {job.pool:,.0f} tokens {pool_error_words(job)}"
     most = f"and Maximum concurrency for {job.context:,} tokens per request near {job.requests:.1f}x"
-    return lines_of(words) + commented(job, [held, most], asked)
+    return wrapped_command(words) + benchmark_comments(job, [held, most], asked)
 
 
 def _spreads_experts(job: ServingJob, remarks: Remarks) -> bool:

@@ -1,4 +1,4 @@
-"""Goes through a script's commands in order, with the values of its variables, as far as its text decides them."""
+"""Evaluates a shell script as far as its text decides it: its commands in order, with the values of variables."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from costmodel.exchange.shell.syntax import (
     Sum,
     Token,
     Variable,
-    parsed,
+    parse_script,
 )
 from costmodel.exchange.shell.syntax import Literal as Letters
 from costmodel.exchange.values import LONGEST_EXPRESSION as LONGEST
-from costmodel.exchange.values import Lines, evaluated
+from costmodel.exchange.values import Lines, evaluate_expression
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 
@@ -84,7 +84,7 @@ class Variables:
         """Assigns a variable: NAME=, NAME+= or NAME=(…)."""
         before = self.held.get(name, [])
         if doubt is not None:
-            self.held[name] = _perhaps(before, fields, add, is_list, doubt)
+            self.held[name] = _uncertain_assignment(before, fields, add, is_list, doubt)
         elif not add or not before:
             self.held[name] = fields
         elif is_list:
@@ -146,7 +146,7 @@ class Variables:
         if part.operator in (":+", "+"):
             return [] if empty else self.other(part)
         if held is None:
-            return [(_unheld(part),)]
+            return [(_unset_value(part),)]
         if part.entry not in ("@", "*") and part.name not in ("@", "*"):
             index = int(part.entry or 0)
             held = held[index : index + 1]
@@ -173,13 +173,13 @@ class Variables:
             except ValueError:
                 doubt = doubt or Doubt("code", f"what $((…)) comes to, in which {name} is no number")
         try:
-            found = evaluated(_NAME.sub(r"\1", part.text), numbers) if doubt is None else ""
+            found = evaluate_expression(_NAME.sub(r"\1", part.text), numbers) if doubt is None else ""
         except ValueError:
             found, doubt = "", Doubt("code", "what $((…)) comes to")
         return WordPiece(str(found), part.at, part.quoted, doubt)
 
 
-def _unheld(part: Variable) -> WordPiece:
+def _unset_value(part: Variable) -> WordPiece:
     """The value of a variable that the script does not set: empty, with a doubt."""
     if part.name == "#":
         return WordPiece("0", part.at, part.quoted, Doubt("argument", "the number of the script's arguments"))
@@ -190,7 +190,9 @@ def _unheld(part: Variable) -> WordPiece:
     return WordPiece("", part.at, part.quoted, Doubt("unset", f"${part.name}, which the text does not set"))
 
 
-def _perhaps(before: list[Field], fields: list[Field], add: bool, is_list: bool, doubt: Doubt) -> list[Field]:
+def _uncertain_assignment(
+    before: list[Field], fields: list[Field], add: bool, is_list: bool, doubt: Doubt
+) -> list[Field]:
     """A variable after an assignment that may not have run: both the new and the replaced value are in doubt."""
     held = {(piece.text, piece.at) for entry in before for piece in entry}
     then = {(piece.text, piece.at) for entry in fields for piece in entry}
@@ -241,17 +243,17 @@ _NUMBERS = {
 }
 
 
-def holds(words: Sequence[Word]) -> bool | None:
+def test_holds(words: Sequence[Word]) -> bool | None:
     """Whether a test is true; None if the text does not decide it."""
     inner = [word for word in words if word.text not in ("]", "]]")]
     texts = [word.text for word in inner]
     for sign, wins in (("||", True), ("-o", True), ("&&", False), ("-a", False)):
         if sign in texts:
             at = texts.index(sign)
-            sides = (holds(inner[:at]), holds(inner[at + 1 :]))
+            sides = (test_holds(inner[:at]), test_holds(inner[at + 1 :]))
             return wins if wins in sides else None if None in sides else not wins
     if texts[:1] == ["!"]:
-        found = holds(inner[1:])
+        found = test_holds(inner[1:])
         return None if found is None else not found
     if any(word.doubt for word in inner):
         return None
@@ -324,10 +326,10 @@ def read_script(text: str, file: str, given: Mapping[str, Word] | None = None) -
     """The commands of a shell script; `given` are variables set before it starts."""
     text = text.removeprefix("\ufeff")
     reader = ScriptReader(text, file)
-    walk = _Walk(reader)
+    walk = _Evaluation(reader)
     for name, value in (given or {}).items():
         walk.variables.held[name] = [(WordPiece(value.text, 0, True, value.doubt),)]
-    walk.nodes(parsed(reader), None)
+    walk.nodes(parse_script(reader), None)
     directives = []
     for found in _DIRECTIVE.finditer(text):
         for part in re.finditer(r"\S+", found.group(1)):
@@ -337,7 +339,7 @@ def read_script(text: str, file: str, given: Mapping[str, Word] | None = None) -
     return Script(tuple(walk.commands), tuple(directives), held, walk.without_arguments)
 
 
-class _Walk:
+class _Evaluation:
     """Evaluates a script: its variables, functions and commands so far."""
 
     def __init__(self, reader: ScriptReader) -> None:
@@ -459,7 +461,7 @@ class _Walk:
                 self.assign(word, doubt)
             return True
         if words[assigned].plain in _TESTS:
-            return holds([self.plain_word(word) for word in words[assigned + 1 :]])
+            return test_holds([self.plain_word(word) for word in words[assigned + 1 :]])
         if words[assigned].plain in (":", "true", "false"):
             self.variables.expanded(tuple(part for word in words[assigned:] for part in word.parts))
             return words[assigned].plain != "false"

@@ -1,4 +1,4 @@
-"""Text of a shell script to words, and words to commands: simple ones, and those that hold others."""
+"""Parses a shell script: text to tokens, and tokens to commands."""
 
 from __future__ import annotations
 
@@ -390,7 +390,7 @@ class Function(NamedTuple):
 Node = Simple | Chain | If | Loop | CaseStatement | CommandGroup | Function
 
 
-def parsed(reader: ScriptReader) -> tuple[Node, ...]:
+def parse_script(reader: ScriptReader) -> tuple[Node, ...]:
     """The commands of a script."""
     parser = _Parser(reader)
     nodes = parser.nodes()

@@ -1,4 +1,4 @@
-"""A CSV table cell by cell: what a column holds, what a cell means, where it stands."""
+"""Reads CSV tables cell by cell: each with its value, its place, and a fault if it is invalid."""
 
 from __future__ import annotations
 
@@ -73,17 +73,17 @@ class Sheet:
     records: Iterator[tuple[Place, list[str]]]
 
 
-def log_hint(place: Place, otherwise: str) -> str:
+def hint_for_log(place: Place, otherwise: str) -> str:
     """The hint for a log that was given instead of a table; any other text gets the hint `otherwise`.
 
-    >>> log_hint(Place("run.log", text=" iteration 10/ 100 | elapsed time"), "")
+    >>> hint_for_log(Place("run.log", text=" iteration 10/ 100 | elapsed time"), "")
     'of a log, costmodel import run.log --as runs -o runs.csv makes a table'
     """
     is_log = place.text.startswith("{") or re.search(r"\b(?:iteration|step)\b", place.text) is not None
     return f"of a log, costmodel import {place.file} --as runs -o runs.csv makes a table" if is_log else otherwise
 
 
-def sheet(path: str, text: str, known: Collection[str]) -> Sheet:
+def read_sheet(path: str, text: str, known: Collection[str]) -> Sheet:
     """The table in a text; column names match known ones regardless of capital letters."""
     lines = list(io.StringIO(text, newline=""))
     found = _records(path, text)
@@ -151,7 +151,7 @@ def cell_words(fault: Fault) -> str:
     return f"{column}: {fault.sentence}" if column else fault.sentence
 
 
-def repeated(place: Place, names: list[str]) -> list[Fault]:
+def repeated_column_faults(place: Place, names: list[str]) -> list[Fault]:
     """A fault for every column name that occurs twice, at its last occurrence."""
     last = {name: index for index, name in enumerate(names)}
     twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
@@ -182,7 +182,7 @@ def _value(kind: Kind, written: str) -> float | bool | Fault:
 
 def cell_at(place: Place, index: int, name: str = "") -> Place:
     """The place of a cell in a line; the whole line if the record continues on the next line."""
-    starts = _starts(place.text)
+    starts = _cell_starts(place.text)
     if index >= len(starts):
         return replace(place, column=1, path=name, text="", width=1)
     end = starts[index + 1] - 1 if index + 1 < len(starts) else len(place.text)
@@ -190,7 +190,7 @@ def cell_at(place: Place, index: int, name: str = "") -> Place:
 
 
 @functools.lru_cache(maxsize=8)
-def _starts(line: str) -> list[int]:
+def _cell_starts(line: str) -> list[int]:
     """The start positions of the cells in a line."""
     starts, quoted = [0], False
     for position, letter in enumerate(line):

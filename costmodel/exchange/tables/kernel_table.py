@@ -1,7 +1,7 @@
-"""Tables of measured kernels: CSV, one timing a row. The columns determine the kind.
+"""CSV tables of measured kernels, one timing per row; the columns determine the kind of table.
 
-A table is of the first kind of `KINDS` whose columns it has; one with the columns of training runs is read as such.
-Any other column is left alone.
+A table is of the first kind of `KINDS` whose columns it has; one with the columns of training runs is read as such. Any
+other column is ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
 from costmodel.exchange.logs.benchmark_result import is_result_file
 from costmodel.exchange.logs.trainer_log import is_engine_start, is_trainer_state
-from costmodel.exchange.tables.csv_cells import Column, CsvRow, cell_at, log_hint, repeated, row_of, sheet
+from costmodel.exchange.tables.csv_cells import (
+    Column,
+    CsvRow,
+    cell_at,
+    hint_for_log,
+    read_sheet,
+    repeated_column_faults,
+    row_of,
+)
 from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, nccl_rows
 from costmodel.exchange.tables.run_table import ALIASES, Table, read_table
 from costmodel.exchange.tables.run_table import COLUMNS as RUN_COLUMNS
@@ -156,9 +164,9 @@ def read_timings(path: str, per_node: int = 0) -> Timings:
     if is_nccl_text(text):
         printed = nccl_rows(path, text, per_node)
         return Timings(path, "cluster", digest(text), printed, nccl_remarks(path, text, printed))
-    found = sheet(path, text, _KNOWN)
+    found = read_sheet(path, text, _KNOWN)
     place, names = found.place, found.names
-    if _are_runs(names):
+    if _are_run_columns(names):
         hint = f"costmodel calibrate {path} fits constants to it, without tables of kernels beside it"
         raise fail("D015", "this is a table of training runs, not of kernels", Place(path, 1, 1), hint)
     kind = _kind_of(place, names)
@@ -170,7 +178,7 @@ def read_timings(path: str, per_node: int = 0) -> Timings:
     for where, cells in found.records:
         row = row_of(where, names, cells, {**KINDS[kind].columns, **KINDS[kind].optional})
         rows.append(row)
-        faults += row.faults or _empty(where, names, row, KINDS[kind])
+        faults += row.faults or _empty_cell_faults(where, names, row, KINDS[kind])
     if faults:
         raise CostModelError(*faults)
     if not rows:
@@ -178,30 +186,30 @@ def read_timings(path: str, per_node: int = 0) -> Timings:
     return Timings(path, kind, digest(text), tuple(rows))
 
 
-def of_runs(path: str) -> bool:
+def is_run_table(path: str) -> bool:
     """Whether a file is a table of training runs, by its header."""
     text = file_text(path, largest=LARGEST_TABLE)
-    return not is_nccl_text(text) and _are_runs(sheet(path, text, _KNOWN).names)
+    return not is_nccl_text(text) and _are_run_columns(read_sheet(path, text, _KNOWN).names)
 
 
-def of_serving(path: str) -> bool:
+def is_serving_table(path: str) -> bool:
     """Whether a file is a table of serving runs, by its header."""
     text = file_text(path, largest=LARGEST_TABLE)
     return (
         is_engine_start(text)
         or (is_result_file(path) and not is_trainer_state(text))
-        or (not is_nccl_text(text) and is_serving(sheet(path, text, SERVING_COLUMNS).names))
+        or (not is_nccl_text(text) and is_serving(read_sheet(path, text, SERVING_COLUMNS).names))
     )
 
 
-def _are_runs(names: Collection[str]) -> bool:
+def _are_run_columns(names: Collection[str]) -> bool:
     found = {ALIASES.get(name, name) for name in names}
     return len(found & {*RUN_SHAPE, *RUN_REQUIRED}) >= _RUNS and not found.isdisjoint(("layers", "gpus"))
 
 
 def read_measured(path: str) -> Table:
     """A table of training runs, of serving runs or of start-up logs."""
-    return read_serving_runs(path) if of_serving(path) else read_runs(path)
+    return read_serving_runs(path) if is_serving_table(path) else read_runs(path)
 
 
 def read_runs(path: str) -> Table:
@@ -210,9 +218,9 @@ def read_runs(path: str) -> Table:
     if is_nccl_text(text):
         place, what = Place(path, 1, 1), "the output of nccl-tests"
     else:
-        found = sheet(path, text, _KNOWN)
+        found = read_sheet(path, text, _KNOWN)
         kind = _kind_by_columns(found.names)
-        if kind is None or _are_runs(found.names):
+        if kind is None or _are_run_columns(found.names):
             return read_table(path)
         place, what = found.place, f"a table of {KINDS[kind].meaning}"
     hint = f"costmodel calibrate {path} fits constants to it, without tables of runs beside it"
@@ -234,7 +242,7 @@ def _kind_of(place: Place, names: list[str]) -> Kind:
         if set(names) & set(RUN_COLUMNS):
             hint = f"a table of training runs also needs {', '.join(RUN_REQUIRED)}"
         raise fail(
-            "D015", "the first line names no columns of a table of kernels or of runs", place, log_hint(place, hint)
+            "D015", "the first line names no columns of a table of kernels or of runs", place, hint_for_log(place, hint)
         )
     missing = ", ".join(f"'{name}'" for name in _MARKS[best] if name not in names)
     close = nearest(next(name for name in _MARKS[best] if name not in names), names, 0.5)
@@ -244,7 +252,7 @@ def _kind_of(place: Place, names: list[str]) -> Kind:
 
 def _check_columns(place: Place, names: list[str], layout: TableColumns) -> None:
     """Raises a fault for columns that are missing or repeated."""
-    faults = repeated(place, names)
+    faults = repeated_column_faults(place, names)
     for name, column in layout.columns.items():
         if name not in names:
             close = nearest(name, [other for other in names if other not in layout.columns], 0.6)
@@ -254,7 +262,7 @@ def _check_columns(place: Place, names: list[str], layout: TableColumns) -> None
         raise CostModelError(*faults)
 
 
-def _empty(place: Place, names: list[str], row: CsvRow, layout: TableColumns) -> list[Fault]:
+def _empty_cell_faults(place: Place, names: list[str], row: CsvRow, layout: TableColumns) -> list[Fault]:
     """A fault for every required cell that is empty."""
     return [
         Fault("D006", f"'{name}' is empty: {column.meaning}", cell_at(place, names.index(name), name), "fill it in")
@@ -263,12 +271,12 @@ def _empty(place: Place, names: list[str], row: CsvRow, layout: TableColumns) ->
     ]
 
 
-def stem(path: str) -> str:
+def file_stem(path: str) -> str:
     """The name of a file without its folders; "standard input" for -."""
     return "standard input" if path == "-" else Path(path).name
 
 
-def told_kinds() -> Iterator[str]:
+def table_kind_lines() -> Iterator[str]:
     """A line for every kind of table with its columns; optional columns are in parentheses."""
     for layout in KINDS.values():
         yield f"{layout.meaning}: {', '.join([*layout.columns, *(f'({name})' for name in layout.optional)])}"

@@ -86,7 +86,7 @@ def nccl_rows(path: str, text: str, per_node: int = 0) -> tuple[CsvRow, ...]:
     rows: list[CsvRow] = []
     faults: list[Fault] = []
     shown, private = text.splitlines(), not is_near(path)
-    lines = cleaned(shown)
+    lines = without_prefixes(shown)
     for number, line in enumerate(lines, 1):
         text = shown[number - 1].rstrip()
         place = Place(path, number, 1, text=text, width=max(1, len(text)), private=private)
@@ -96,7 +96,7 @@ def nccl_rows(path: str, text: str, per_node: int = 0) -> tuple[CsvRow, ...]:
             sentence = f"the test failed: {failed[1]} values of its results are out of bounds"
             faults += fail("D015", sentence, place, "a broken run has no valid time; run it again").faults
         if line.startswith("#") or not run.columns or not RESULT.match(line):
-            _heard(run, line)
+            _read_fact(run, line)
             continue
         try:
             _check_run(run, place, lines[number - 1 :])
@@ -115,10 +115,10 @@ def nccl_remarks(path: str, text: str, rows: tuple[CsvRow, ...]) -> tuple[str, .
     """Remarks on oddities that are no faults: inferred ranks, lines among results, and results without a footer."""
     open_since = 0
     found = []
-    if rows and not any(_RANK.match(line) or _LAUNCH.match(line) for line in cleaned(text.splitlines())):
+    if rows and not any(_RANK.match(line) or _LAUNCH.match(line) for line in without_prefixes(text.splitlines())):
         found.append(f"{path}: {rows[0].number('gpus'):g} ranks, from busbw over algbw; no line states them")
     strange: list[tuple[int, str]] = []
-    for number, line in enumerate([*cleaned(text.splitlines()), "# size count type"], 1):
+    for number, line in enumerate([*without_prefixes(text.splitlines()), "# size count type"], 1):
         if open_since and (HEADER.match(line) or STARTS.match(line)):
             found.append(f"{path}:{open_since}: cut short: no '# Avg bus bandwidth' ends what begins here")
             open_since = 0
@@ -135,7 +135,7 @@ def nccl_remarks(path: str, text: str, rows: tuple[CsvRow, ...]) -> tuple[str, .
     return tuple(found)
 
 
-def _heard(run: _Run, line: str) -> None:
+def _read_fact(run: _Run, line: str) -> None:
     """Reads the facts of a run from a line without a result."""
     named, launch, rank = _NAME.search(line), _LAUNCH.match(line), _RANK.match(line)
     if named:
@@ -229,7 +229,7 @@ def _ranks_from_rates(run: _Run, lines: list[str]) -> int:
         (name, count)
         for name, (*named, passes) in _SIGNS.items()
         if name == (run.operation or name) and figures and tuple(named) == figures[0][2]
-        for count in ranks_of([(rate, bus) for bus, rate, _ in figures], passes, run.per_node)
+        for count in possible_ranks([(rate, bus) for bus, rate, _ in figures], passes, run.per_node)
     }
     return found.pop()[1] if len({count for _, count in found}) == 1 else 0
 
@@ -297,25 +297,25 @@ def is_header(line: str) -> bool:
     return bool(_COLUMNS.search(line))
 
 
-def cleaned(lines: list[str]) -> list[str]:
+def without_prefixes(lines: list[str]) -> list[str]:
     """The lines as nccl-tests printed them, without launcher prefixes and colours."""
     plain = [_ESCAPES.sub("", line) for line in lines]
-    fronts = dict.fromkeys(_alike(front) for line in plain if (front := _front(line)))
+    fronts = dict.fromkeys(_prefix_pattern(front) for line in plain if (front := _launcher_prefix(line)))
     patterns = [re.compile(front) for front in list(fronts)[:_MOST_FRONTS]]
     return [_with_comment_sign(_rest_of_line(line, patterns)) for line in plain]
 
 
-def _front(line: str) -> str:
+def _launcher_prefix(line: str) -> str:
     """The launcher prefix of a header line."""
     found = _COLUMNS.search(line)
     return line[: found.start()].rstrip().removesuffix("#").strip() if found else ""
 
 
-def _alike(front: str) -> str:
+def _prefix_pattern(front: str) -> str:
     """A pattern for the prefixes of other lines: the same punctuation between any words and numbers.
 
-    >>> bool(re.match(_alike("[1,0]<stdout>:"), "[1,7]<stdout>:   1024")), bool(re.match(_alike("0:"), "1024  256"))
-    (True, False)
+    >>> bool(re.match(_prefix_pattern("[1,0]<stdout>:"), "[1,7]<stdout>:   1024"))
+    True
     """
     runs = _RUNS.findall(front)
     return r"\s*" + "".join(r"[\w.]+" if word else r"\s+" if blank else re.escape(signs) for word, blank, signs in runs)
@@ -336,12 +336,12 @@ def _with_comment_sign(line: str) -> str:
 _MOST = 1_000_000
 
 
-def ranks_of(rates: Iterable[tuple[float, float]], passes: int, per_node: int) -> list[int]:
+def possible_ranks(rates: Iterable[tuple[float, float]], passes: int, per_node: int) -> list[int]:
     """The numbers of ranks that explain the ratio of busbw to algbw; they fit in one node or fill whole nodes.
 
     busbw / algbw is passes × (n − 1) / n; because both are rounded, each pair leaves a range of n.
 
-    >>> ranks_of([(91.2, 170.99)], 2, 8), ranks_of([(90.0, 90.0)], 2, 8), ranks_of([(0.1, 0.2)], 2, 8)
+    >>> possible_ranks([(91.2, 170.99)], 2, 8), possible_ranks([(90.0, 90.0)], 2, 8), possible_ranks([(0.1, 0.2)], 2, 8)
     ([16], [2], [])
     """
     low, high = 2.0, float(_MOST)

@@ -12,7 +12,7 @@ import itertools
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
-from costmodel.exchange.tables.csv_cells import Column, CsvRow, log_hint, repeated, row_of, sheet
+from costmodel.exchange.tables.csv_cells import Column, CsvRow, hint_for_log, read_sheet, repeated_column_faults, row_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 
@@ -129,7 +129,7 @@ class Table:
 def read_table(path: str) -> Table:
     """A table of measured runs; all faults of its header are raised at once, and each row records its own faults."""
     text = file_text(path, largest=LARGEST_TABLE)
-    found = sheet(path, text, {*COLUMNS, *ALIASES})
+    found = read_sheet(path, text, {*COLUMNS, *ALIASES})
     names = _header(found.place, found.names)
     rows = tuple(row_of(place, names, record, COLUMNS) for place, record in found.records)
     if not rows:
@@ -142,8 +142,10 @@ def _header(place: Place, header: list[str]) -> list[str]:
     renamed = [ALIASES[name] if name in ALIASES and ALIASES[name] not in header else name for name in header]
     if not set(COLUMNS) & set(renamed):
         hint = "cells are separated by commas; costmodel explain D014 names the columns"
-        raise fail("D014", "the first line names no column of a table of measured runs", place, log_hint(place, hint))
-    faults = repeated(place, renamed)
+        raise fail(
+            "D014", "the first line names no column of a table of measured runs", place, hint_for_log(place, hint)
+        )
+    faults = repeated_column_faults(place, renamed)
     for name in REQUIRED if "model_name" in renamed else (*SHAPE, *REQUIRED):
         if name not in renamed:
             close = nearest(name, [other for other in renamed if other not in COLUMNS], 0.7)

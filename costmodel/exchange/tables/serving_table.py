@@ -13,7 +13,7 @@ from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
 from costmodel.exchange.logs.benchmark_result import benchmark_results
 from costmodel.exchange.logs.trainer_log import is_engine_start, start_as_table
-from costmodel.exchange.tables.csv_cells import Column, CsvRow, repeated, row_of, sheet
+from costmodel.exchange.tables.csv_cells import Column, CsvRow, read_sheet, repeated_column_faults, row_of
 from costmodel.exchange.tables.run_table import Table
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -106,9 +106,9 @@ def read_serving_runs(path: str) -> ServingTable:
     if benchmark_results(text, path) is not None:
         hint = f"costmodel import {path} --as runs --config serve.sh --gpu NAME -o runs.csv makes a table"
         raise fail("D004", "results of a benchmark do not state the engine's plan and machine", Place(path), hint)
-    found = sheet(path, start_as_table(text) if is_engine_start(text) else text, COLUMNS)
-    names, renamed = _renamed(found.names)
-    faults = repeated(found.place, names)
+    found = read_sheet(path, start_as_table(text) if is_engine_start(text) else text, COLUMNS)
+    names, renamed = _renamed_columns(found.names)
+    faults = repeated_column_faults(found.place, names)
     for name in OF_ALL if LOGGED in names else OF_RUNS:
         if name not in names and REPLACES.get(name) not in names:
             close = nearest(name, [other for other in names if other not in COLUMNS], 0.7)
@@ -117,26 +117,26 @@ def read_serving_runs(path: str) -> ServingTable:
     if faults:
         raise CostModelError(*faults)
     scales = {ours: scale for ours, scale in map(ALIASES.__getitem__, map(str.lower, renamed)) if scale != 1}
-    rows = tuple(_scaled(row_of(place, names, record, COLUMNS), scales) for place, record in found.records)
+    rows = tuple(_scaled_row(row_of(place, names, record, COLUMNS), scales) for place, record in found.records)
     if not rows:
         raise fail("D014", "the table has no rows", Place(path, found.place.line, 1), "write a run below its header")
-    said = tuple((name, _meant(name)) for name in renamed)
+    said = tuple((name, _renaming_words(name)) for name in renamed)
     return ServingTable(path, tuple(name for name in names if name), rows, digest(text), said)
 
 
-def _renamed(names: Sequence[str]) -> tuple[list[str], list[str]]:
+def _renamed_columns(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """The columns under costmodel's names, and the renamed ones; if both names occur, costmodel's counts."""
     other = [name for name in names if name.lower() in ALIASES and ALIASES[name.lower()][0] not in names]
     return [ALIASES[name.lower()][0] if name in other else name for name in names], other
 
 
-def _meant(name: str) -> str:
+def _renaming_words(name: str) -> str:
     """The description of how a renamed column is read."""
     ours, scale = ALIASES[name.lower()]
     return f"{ours}, from milliseconds" if scale == _MS else ours
 
 
-def _scaled(row: CsvRow, scales: Mapping[str, float]) -> CsvRow:
+def _scaled_row(row: CsvRow, scales: Mapping[str, float]) -> CsvRow:
     """A row with its cells converted to costmodel's units."""
     if not scales:
         return row

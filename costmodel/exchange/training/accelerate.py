@@ -1,4 +1,4 @@
-"""Accelerate: its configuration and its launcher."""
+"""Reads and writes Accelerate: its configuration, its launcher, and training arguments in scripts and programs."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Any, NamedTuple
 from costmodel.documents.text.yaml_tree import Mapping, key_at, put_at
 from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.import_result import OriginValue
-from costmodel.exchange.launcher_options import launched_accelerators, of_environment, of_launcher
+from costmodel.exchange.launcher_options import environment_facts, launched_accelerators, launcher_verdicts
 from costmodel.exchange.option_rows import (
     Table,
     choice,
-    gone,
-    known,
     lost,
-    nested,
+    nested_sections,
     one_of,
     option,
+    option_table,
     part,
     quiet,
+    renamed_before_2023,
     switch,
     written,
 )
 from costmodel.exchange.serving.command_options import Spelling, option_words
 from costmodel.exchange.shell import ShellCommand, Word, read_script
 from costmodel.exchange.training.config_text import call_tree
-from costmodel.exchange.training.file_facts import Layer, fill_rows, with_remarks
+from costmodel.exchange.training.file_facts import Layer, fill_rows, finished_layer
 from costmodel.exchange.training.job import (
     NOWHERE,
     Job,
@@ -55,7 +55,7 @@ _SHARD = ["optimizer", "parameters"]
 _PLACES = one_of("none", "cpu", "nvme")
 _NARROW = ("bf16", "fp16", "fp8")
 
-TABLE = known(
+TABLE = option_table(
     quiet("compute_environment"),
     part("distributed_type", "stack", "word", "NO"),
     option("num_machines", "nodes", "count", 1),
@@ -66,7 +66,7 @@ TABLE = known(
     part(f"{_F}.fsdp_sharding_strategy", "plan.zero plan.dp_replicate", "word", "FULL_SHARD"),
     part(f"{_F}.fsdp_reshard_after_forward", "plan.zero", "text", True),
     quiet("auto_wrap_policy state_dict_type", f"{_F}.fsdp_"),
-    gone({f"{_F}.{name}": f"{_F}.fsdp_{name}" for name in ("sharding_strategy", "offload_params")}),
+    renamed_before_2023({f"{_F}.{name}": f"{_F}.fsdp_{name}" for name in ("sharding_strategy", "offload_params")}),
     part(f"{_F}.fsdp_offload_params", "plan.offload", switch(_SHARD), False),
     part(f"{_F}.fsdp_activation_checkpointing", "plan.recompute", switch("full", "none"), False),
     option(f"{_P}.parallelism_config_dp_replicate_size", "plan.dp_replicate", "count", 1),
@@ -89,7 +89,7 @@ TABLE = known(
     option(f"{_M}.megatron_lm_recompute_activations", "plan.recompute", switch("selective", "none"), False,
            when="never"),
     option(f"{_M}.megatron_lm_use_distributed_optimizer", "plan.zero", switch(1, 0), False, when="never"),
-    gone({"fp16": "mixed_precision: fp16"}),
+    renamed_before_2023({"fp16": "mixed_precision: fp16"}),
     option("fp8_config", loss=("approximated", "fp8 by the engine named there: here scales of one step ago")),
     lost("not expressible", "runs on another machine than your own nodes", "sagemaker_inputs_file"),
     lost("not expressible", "no accelerator is used", "use_cpu"),
@@ -135,14 +135,14 @@ def read_accelerate(tree: Any, file: str) -> Layer:
     else:
         keys.refuse("X003", f"distributed_type {engine}: read are {', '.join(_ENGINES)}", "distributed_type")
     _read_degrees(keys, layer)
-    return with_remarks(keys, layer)
+    return finished_layer(keys, layer)
 
 
 # --- options of accelerate launch
 
 _FLAGS = {"use_fsdp": "FSDP", "use_deepspeed": "DEEPSPEED", "use_megatron_lm": "MEGATRON_LM", "multi_gpu": "MULTI_GPU"}
 _LEAVES = {name.rpartition(".")[2]: name for name in TABLE}
-_LAUNCHED = known(
+_LAUNCHED = option_table(
     (replace(row, option=leaf) for leaf, name in _LEAVES.items() if not (row := TABLE[name]).gone),
     (option(name, "stack", "flag") for name in _FLAGS),
     lost("not expressible", "no accelerator is used", "cpu"),
@@ -288,7 +288,7 @@ def write_accelerate(job: Job, remarks: TrainingRemarks) -> str:
     if job.stack == "ddp" and plan.dp_replicate > 1:
         remarks.refuse("plan.dp_replicate", "nothing is sharded: every rank is a replica")
     if job.stack != "ddp":
-        beside |= _written_shards(job, remarks)
+        beside |= _fsdp_settings(job, remarks)
     table = TABLE
     if job.stack != "fsdp2":
         table = {name: row for name, row in TABLE.items() if not name.startswith(_P)}
@@ -298,10 +298,10 @@ def write_accelerate(job: Job, remarks: TrainingRemarks) -> str:
         f"in the TrainingArguments beside it (--to hf): per_device_train_batch_size {job.count('micro_batch')}, "
         f"gradient_accumulation_steps {job.accumulation}"
     )
-    return document_text(nested(written(table, job, remarks.refuse, beside)), {})
+    return document_text(nested_sections(written(table, job, remarks.refuse, beside)), {})
 
 
-def _written_shards(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+def _fsdp_settings(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     """Settings of FSDP for a job; a refusal for what it cannot express."""
     plan = job.plan
     if plan.recompute == "selective":
@@ -401,10 +401,10 @@ def is_command(text: str, table: Table) -> bool:
 
 def arguments_of(text: str, file: str, table: Table) -> ArgumentText:
     """The training arguments in a shell script or a Python program."""
-    return _of_call(text, file, table) if is_call(text) else _arguments_of_command(text, file, table)
+    return _arguments_of_call(text, file, table) if is_call(text) else _arguments_of_command(text, file, table)
 
 
-def _of_call(text: str, file: str, table: Table) -> ArgumentText:
+def _arguments_of_call(text: str, file: str, table: Table) -> ArgumentText:
     """The arguments of a call in Python, with the model loaded and the rank of its adapters."""
     costly = frozenset(["", *(name for name, key in table.items() if key.fills)])
     tree, others = call_tree(text, file, CALLED, costly)
@@ -440,12 +440,12 @@ def _arguments_of_command(text: str, file: str, table: Table) -> ArgumentText:
     pairs = itertools.pairwise(launcher)
     named = [(behind.text, behind.place) for word, behind in pairs if word.text == _CONFIGURED and behind.doubt is None]
     unknown = (replace(fault, hint="write its value into the text") for _, fault in found.unless)
-    environment = of_environment(chosen[0].environment, file)
+    environment = environment_facts(chosen[0].environment, file)
     start = next((index + 1 for index, word in enumerate(words[:begin]) if word.text == _LAUNCH), 0)
     ahead = (
-        (environment, read_launcher(_before_program(words[start:begin]), file), of_launcher(script.directives))
+        (environment, read_launcher(_before_program(words[start:begin]), file), launcher_verdicts(script.directives))
         if start and PurePath(words[start - 2].text).name in _ACCELERATE
-        else (environment, of_launcher(launcher))
+        else (environment, launcher_verdicts(launcher))
     )
     return ArgumentText(found.tree, launched_accelerators(launcher), named, [*found.faults, *unknown], ahead)
 

@@ -1,4 +1,4 @@
-"""YAML of axolotl: a fine-tuning with its model, adapters and layout."""
+"""Reads axolotl's YAML: a fine-tuning with its model, adapters and layout."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.option_rows import KindName, choice, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.option_rows import KindName, choice, lost, one_of, option, option_table, part, quiet, switch
 from costmodel.exchange.training.accelerate import STRATEGIES
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 from costmodel.exchange.training.job import FLAT, ON_HOST_ALONE, TRAINS, WHOLE_LAYERS, TrainingFormat
-from costmodel.exchange.training.transformers import OPTIMIZERS, written_out
+from costmodel.exchange.training.transformers import OPTIMIZERS, fill_unfused_attention
 
 VERSION = "axolotl 0.19.0"
 TITLE = "YAML of axolotl 0.19"
@@ -25,7 +25,7 @@ _SHARDING: tuple[tuple[str, str, KindName], ...] = (
     ("sharding_strategy", "plan.zero", "word"),
 )  # fmt: skip
 
-TABLE = known(
+TABLE = option_table(
     option("base_model", "model", "word"),
     option("sequence_len", "workload.sequence", "count", 512),
     option("micro_batch_size", "plan.micro_batch", "count", 1),
@@ -107,16 +107,16 @@ def read_axolotl(tree: Any, file: str) -> Layer:
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     layer.fill("accumulation", _accumulation(keys))
-    _degrees(keys, layer)
+    _read_degrees(keys, layer)
     _read_sharding(keys, layer)
-    written_out(layer, keys["attn_implementation"], keys["eager_attention"])
+    fill_unfused_attention(layer, keys["attn_implementation"], keys["eager_attention"])
     _read_types(keys, layer)
     kind = keys["adapter"]
     if kind.value:
         narrow = kind.value == "lora" and bool(keys["load_in_4bit"].value)
         layer.fill("workload.tuning.method", kind._replace(value="qlora") if narrow else kind)
         layer.fill("workload.tuning.rank", keys["lora_r"])
-    return with_remarks(keys, layer)
+    return finished_layer(keys, layer)
 
 
 def _accumulation(keys: ForeignKeys) -> Any:
@@ -127,7 +127,7 @@ def _accumulation(keys: ForeignKeys) -> Any:
     return batch._replace(value=max(1, batch.value // micro.value))
 
 
-def _degrees(keys: ForeignKeys, layer: Layer) -> None:
+def _read_degrees(keys: ForeignKeys, layer: Layer) -> None:
     """Fills the degrees; axolotl's expert and shard degrees multiply to costmodel's dp."""
     context = keys["context_parallel_size"]
     context = context if context.value else keys["sequence_parallel_degree"]
@@ -139,7 +139,7 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["shards"] = shard._replace(value=shard.value * (experts.value or 1))
 
 
-def _either(keys: ForeignKeys, name: str) -> Any:
+def _fsdp_key(keys: ForeignKeys, name: str) -> Any:
     """A key of fsdp_config under either of its spellings."""
     found = [keys[f"{_F}.{before}{name}"] for before in _PREFIXES]
     return found[0] if found[0].value is not None else found[1]
@@ -154,7 +154,7 @@ def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
         keys.refuse("X005", f"gradient_checkpointing {word[:40]} is no way of it", "gradient_checkpointing")
     elif word.startswith("offload") or word == "unsloth":
         keys.lose("not expressible", "saved activations live on the host or the drive", "gradient_checkpointing")
-    mode = again if word != "false" else _either(keys, "activation_checkpointing")
+    mode = again if word != "false" else _fsdp_key(keys, "activation_checkpointing")
     on = mode.value not in (None, False, "false", "False")
     layer.fill("plan.recompute", mode._replace(value="full" if on else "none"))
     if engine.value and engine.place is not None:
@@ -164,12 +164,12 @@ def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
         layer.weak["stack"] = keys.assumed("ddp", "neither deepspeed nor fsdp is stated")
         layer.weak["plan.zero"] = keys.assumed(0, "neither deepspeed nor fsdp is stated")
         return
-    version = keys["fsdp_version"] if keys.given("fsdp_version") else _either(keys, "version")
+    version = keys["fsdp_version"] if keys.given("fsdp_version") else _fsdp_key(keys, "version")
     second = version.value == 2
     at = "fsdp" if keys.given("fsdp") else "fsdp_version"
     layer.facts["stack"] = keys.derived("fsdp2" if second else "fsdp1", f"FSDP {2 if second else 1}", at)
-    words = f"{keys['fsdp'].value} {_either(keys, 'sharding_strategy').value}".lower()
-    reshard = _either(keys, "reshard_after_forward")
+    words = f"{keys['fsdp'].value} {_fsdp_key(keys, 'sharding_strategy').value}".lower()
+    reshard = _fsdp_key(keys, "reshard_after_forward")
     strategy = next((word for word in re.findall(r"\w+", words.upper()) if word in STRATEGIES), "FULL_SHARD")
     stage, hybrid = STRATEGIES[strategy]
     if second:
@@ -177,7 +177,7 @@ def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
     layer.facts["plan.zero"] = keys.derived(stage, "reshard_after_forward" if second else strategy.lower(), at)
     if hybrid:
         keys.lose("not expressible", "replicas of the shards: as many as there are nodes", at)
-    offloaded = _either(keys, "offload_params")
+    offloaded = _fsdp_key(keys, "offload_params")
     if offloaded.value:
         layer.fill("plan.offload", offloaded._replace(value=["optimizer", "parameters"]))
 

@@ -1,4 +1,4 @@
-"""Overrides of Megatron-Bridge: words such as model.seq_length=4096 behind a recipe, which is not read."""
+"""Reads and writes overrides of Megatron-Bridge: words such as model.seq_length=4096 after a recipe."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping, put_at
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.import_result import counted_by_node
+from costmodel.exchange.import_result import accelerators_of_nodes
 from costmodel.exchange.megatron.options import EXCHANGES, MODULES, OPTIMIZERS, SHARDED, SPLITS, spelling
-from costmodel.exchange.megatron.plan import check_pipeline, counted_ends, offloaded_layers, recomputed_modules
-from costmodel.exchange.option_rows import NOTHING, choice, known, one_of, option, part, quiet, switch, written
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.megatron.plan import check_pipeline, counted_end_options, offloaded_layers, recomputed_modules
+from costmodel.exchange.option_rows import NOTHING, choice, one_of, option, option_table, part, quiet, switch, written
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 from costmodel.exchange.training.job import NOWHERE, Job, TrainingFormat, TrainingRemarks
 from costmodel.exchange.values import Lines
 
@@ -58,7 +58,7 @@ _OF_NEMO = {
 _NEMO_PRECISIONS = {"bf16": "bf16", "bf16-mixed": "bf16", "16": "fp16", "16-mixed": "fp16", "fp16": "fp16"}
 _SHARDED_BY_NEMO = ("distributed_fused_adam", "mcore_distributed_optim")
 
-TABLE = known(
+TABLE = option_table(
     [option(old, kind="count", old=today) for old, today in _OF_NEMO.items()],
     option("trainer.strategy.sequence_parallel", kind="flag", old="model.sequence_parallel"),
     [option(f"model.activations_checkpoint_{name}", kind="word", old=f"model.recompute_{name}")
@@ -123,7 +123,7 @@ def read_bridge(tree: Any, file: str) -> Layer:
     keys.lose("not expressible", "what the recipe states and no override repeats: print its configuration")
     each, nodes = keys["trainer.devices"], keys["trainer.num_nodes"]
     if each.value:
-        for path, value in counted_by_node(each, nodes, "trainer").items():
+        for path, value in accelerators_of_nodes(each, nodes, "trainer").items():
             layer.fill(path, value)
     split = SPLITS.get((bool(keys[_ENDS[0]].value), bool(keys[_ENDS[1]].value)))
     if split is not None:
@@ -137,7 +137,7 @@ def read_bridge(tree: Any, file: str) -> Layer:
         layer.fill("workload.precision", older._replace(value=_NEMO_PRECISIONS[older.value]))
     elif older.value:
         keys.refuse("X003", f"trainer.precision {older.value[:40]}: no recipe has it", "trainer.precision")
-    return with_remarks(keys, layer)
+    return finished_layer(keys, layer)
 
 
 def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
@@ -179,7 +179,7 @@ def write_bridge(job: Job, remarks: TrainingRemarks) -> str:
     """The overrides, one on each line; keys that they cannot express are faults."""
     plan = job.plan
     check_pipeline(job, remarks, _NAME)
-    beside: dict[str, Any] = {"ddp.use_distributed_optimizer": bool(plan.zero), **counted_ends(job, _ENDS)}
+    beside: dict[str, Any] = {"ddp.use_distributed_optimizer": bool(plan.zero), **counted_end_options(job, _ENDS)}
     if plan.zero in (2, 3):
         beside["dist.use_megatron_fsdp"] = True
         beside["ddp.data_parallel_sharding_strategy"] = spelling(SHARDED, plan.zero)

@@ -1,4 +1,4 @@
-"""The text of a configuration as a tree that knows its places: JSON, YAML, TOML, or a recipe in Python."""
+"""Reads a configuration as a tree whose values know their places: JSON, YAML, TOML, or a recipe in Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from costmodel.documents.text.files import MAXIMUM_BYTES
 from costmodel.documents.text.yaml_tree import Items, Mapping, key_at, parse, put_at
-from costmodel.exchange.values import Lines, evaluated, parse_json
+from costmodel.exchange.values import Lines, evaluate_expression, parse_json
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 # --- the text of a configuration as a tree that knows its places: JSON, YAML, TOML
@@ -194,7 +194,7 @@ class _Recipe:
         found = self.keywords(call, "", 0)
         found.pop("model_spec", None)
         spec = self.meant(next((word.value for word in call.keywords if word.arg == "model_spec"), None))
-        for target, value in _settings(function):
+        for target, value in _attribute_assignments(function):
             if target == ["model_spec"]:
                 spec = self.meant(value)
             else:
@@ -256,7 +256,7 @@ class _Recipe:
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bool | int | float | None):
             return node.value
         try:
-            return evaluated(ast.unparse(self.filled(node)))
+            return evaluate_expression(ast.unparse(self.filled(node)))
         except (ValueError, RecursionError):
             self.refuse(f"{name} hangs on {self.text_of(node)[:60]}", node, section)
             return None
@@ -299,7 +299,7 @@ class _Recipe:
             self.faults.append(Fault("X008", f"{sentence}: nothing is run here", place, _HINT))
 
 
-def _settings(function: ast.FunctionDef) -> list[tuple[list[str], ast.expr]]:
+def _attribute_assignments(function: ast.FunctionDef) -> list[tuple[list[str], ast.expr]]:
     """Assignments to attributes of the configuration, with their paths."""
     found = []
     for node in ast.walk(function):

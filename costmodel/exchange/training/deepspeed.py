@@ -1,4 +1,4 @@
-"""DeepSpeed's JSON: batch, sharding, offload and types of a training."""
+"""Reads and writes DeepSpeed's JSON: batch, sharding, offload and number types."""
 
 from __future__ import annotations
 
@@ -6,8 +6,19 @@ import json
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.option_rows import choice, gone, known, lost, nested, one_of, option, part, quiet, written
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.option_rows import (
+    choice,
+    lost,
+    nested_sections,
+    one_of,
+    option,
+    option_table,
+    part,
+    quiet,
+    renamed_before_2023,
+    written,
+)
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 from costmodel.exchange.training.job import NOWHERE, Job, TrainingFormat, TrainingRemarks
 
 TITLE, VERSION = "JSON of DeepSpeed 0.19", "DeepSpeed 0.19.8"
@@ -20,7 +31,7 @@ OPTIMIZERS = {
 _PLACES = one_of("none", "cpu", "nvme")
 _OF_PROGRAM = "of the program that calls deepspeed.initialize"
 
-TABLE = known(
+TABLE = option_table(
     option("train_batch_size", "workload.global_batch", "count"),
     option("train_micro_batch_size_per_gpu", "plan.micro_batch", "count"),
     option("gradient_accumulation_steps", "accumulation", "count"),
@@ -38,7 +49,7 @@ TABLE = known(
          f"{_Z}.zenflow.full_warm_up_rounds {_Z}.zenflow.pt_reserved_cores_perc"),
     option(f"{_Z}.mics_shard_size", "plan.dp_replicate", "whole", -1, old="nothing, as MiCS was removed,"),
     part("bf16.enabled", "workload.precision", "flag", False),
-    gone({"bfloat16.enabled": "bf16.enabled", _Z: f"{_Z}.stage"}),
+    renamed_before_2023({"bfloat16.enabled": "bf16.enabled", _Z: f"{_Z}.stage"}),
     part("fp16.enabled", "workload.precision", "flag", False),
     option("data_types.grad_accum_dtype", "workload.gradients", choice(_GRADIENTS),
         cannot="is no type of gradients of DeepSpeed's"),
@@ -111,7 +122,7 @@ def read_deepspeed(tree: Any, file: str) -> Layer:
     layer.fill("plan.zero", stage)
     _read_offload(keys, layer, int(stage.value))
     _read_overlap(keys, layer, int(stage.value))
-    _pieces(keys, layer)
+    _read_bucket_sizes(keys, layer)
     wide = {name: keys[f"{name}.enabled"] for name in ("bf16", "fp16")}
     on = [name for name, value in wide.items() if value.value]
     if "fp16" in on and len(on) > 1:
@@ -128,7 +139,7 @@ def read_deepspeed(tree: Any, file: str) -> Layer:
         layer.facts["mics"] = mics
         keys.lose("approximated", "MiCS: replicas of the shards, as HSDP", f"{_Z}.mics_shard_size")
     layer.weak["plan.recompute"] = keys.assumed("none", "a call in the model decides it, not this file")
-    return with_remarks(keys, layer)
+    return finished_layer(keys, layer)
 
 
 def _first_stated(keys: ForeignKeys) -> str:
@@ -162,7 +173,7 @@ def _read_offload(keys: ForeignKeys, layer: Layer, stage: int) -> None:
             layer.facts["stack.offload.early"] = keys[f"{_Z}.{name}"]
 
 
-def _pieces(keys: ForeignKeys, layer: Layer) -> None:
+def _read_bucket_sizes(keys: ForeignKeys, layer: Layer) -> None:
     """Fills the bucket sizes for updates, reductions and gathers that the file states."""
     for name, path, nbytes in _SIZES:
         stated = keys[f"{_Z}.{name}"]
@@ -216,7 +227,7 @@ def write_deepspeed(job: Job, remarks: TrainingRemarks) -> str:
     elif plan.cp > 1:
         remarks.refuse("plan.cp_type", f"{plan.cp_type}: DeepSpeed has a2a alone", "--set plan.cp_type=a2a")
     remarks.note("yours to change: optimizer.params, with the learning rate")
-    return json.dumps(nested(written(TABLE, job, remarks.refuse, beside)), indent=2) + "\n"
+    return json.dumps(nested_sections(written(TABLE, job, remarks.refuse, beside)), indent=2) + "\n"
 
 
 _CALLS = {

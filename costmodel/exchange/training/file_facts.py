@@ -1,4 +1,4 @@
-"""What one file states: facts by the keys of costmodel they fill, before several files become one scenario."""
+"""The facts that one file states, by the scenario keys that they fill, before several files are merged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.import_result import Imported, Loss, OriginValue, StatedKey
 from costmodel.exchange.option_rows import NOTHING
-from costmodel.exchange.values import shown
+from costmodel.exchange.values import as_text
 from costmodel.ground.errors import Fault, Place
 
 
@@ -47,7 +47,7 @@ class Layer:
             if before.value != value.value:
                 place = value.place
                 first = f"{place.file}:{place.line}, by {value.origin.text}" if place is not None else "another place"
-                sentence = f"{path} is {shown(before.value)} here and {shown(value.value)} in {first}"
+                sentence = f"{path} is {as_text(before.value)} here and {as_text(value.value)} in {first}"
                 self.faults.append(Fault("X004", sentence, before.place, "keep one of the two"))
         self.weak = {**self.weak, **other.weak}
         for name in ("losses", "warnings", "faults", "unless", "named", "keys"):
@@ -88,7 +88,7 @@ def _matches(wanted: Any, value: Any) -> bool:
     return bool(wanted(value)) if callable(wanted) else bool(value == wanted)
 
 
-def with_remarks(keys: ForeignKeys, layer: Layer) -> Layer:
+def finished_layer(keys: ForeignKeys, layer: Layer) -> Layer:
     """The layer with the losses, warnings, verdicts and faults of its keys."""
     layer.losses += keys.losses
     layer.warnings += [*keys.warnings, *keys.unknown_keys()]

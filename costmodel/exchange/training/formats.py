@@ -1,4 +1,4 @@
-"""The formats that start a training: the layer that a text of one is, and a job as its file, checked and read back."""
+"""Reads and writes training formats: a text as facts, and a job as a file that is read back."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from costmodel.exchange.training.job import (
     Job,
     TrainingFormat,
     TrainingRemarks,
-    called,
     check_plan,
     check_stack,
     check_workload,
-    effective,
+    effective_keys,
+    keys_of_program,
 )
-from costmodel.exchange.training.merge_training import UNDER_TRANSFORMERS, settled
+from costmodel.exchange.training.merge_training import UNDER_TRANSFORMERS, merged_training
 from costmodel.exchange.values import as_placed
-from costmodel.exchange.write_yaml import shape
+from costmodel.exchange.write_yaml import model_shape
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 
@@ -96,7 +96,7 @@ class Exported:
     notes: tuple[str, ...]
 
 
-def exported(target: TrainingFormat, job: Job) -> Exported:
+def exported_training(target: TrainingFormat, job: Job) -> Exported:
     """The job in a format, checked by reading it back if the format can express it."""
     remarks = TrainingRemarks(job)
     check_stack(target, remarks, TARGETS.values())
@@ -105,7 +105,9 @@ def exported(target: TrainingFormat, job: Job) -> Exported:
     text = target.write(job, remarks) if target.write is not None else ""
     if not remarks.faults:
         check_read_back(target, text, remarks)
-    calls = [f"the program has to state {', '.join(keys)}: {call}" for call, keys in called(target, job).items()]
+    calls = [
+        f"the program has to state {', '.join(keys)}: {call}" for call, keys in keys_of_program(target, job).items()
+    ]
     notes = [*calls, *_unwritten_keys_note(target, job), *remarks.notes]
     return Exported(target, text, tuple(remarks.faults), tuple(notes))
 
@@ -143,15 +145,15 @@ def check_read_back(target: TrainingFormat, text: str, remarks: TrainingRemarks)
     for loss in found.losses:
         if loss.kind != "ignored":
             remarks.note(f"read back, {loss.kind}: {loss.sentence}")
-    for path, ours, theirs in differences(found.document, job):
+    for path, ours, theirs in differing_keys(found.document, job):
         remarks.refuse(path, f"{ours} comes back as {theirs}")
 
 
-def differences(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, object, object]]:
+def differing_keys(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, object, object]]:
     """Keys that differ between a document read back and the job, with both values."""
     experts = job.model.has_experts
-    ours = effective(job.plan, experts=experts)
-    theirs = effective(Plan.model_validate(document["plan"]), experts=experts)
+    ours = effective_keys(job.plan, experts=experts)
+    theirs = effective_keys(Plan.model_validate(document["plan"]), experts=experts)
     for key in sorted(ours.keys() | theirs.keys()):
         if ours.get(key) != theirs.get(key):
             yield f"plan.{key}", ours.get(key), theirs.get(key)
@@ -162,7 +164,7 @@ def differences(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, objec
     same = {job.stack, UNDER_TRANSFORMERS.get(job.stack), *_ENGINES.get(job.stack, ())}
     if document.get("stack", job.stack) not in same:
         yield "stack", job.stack, document["stack"]
-    if "model" in document and shape(Model.model_validate(document["model"])) != shape(job.model):
+    if "model" in document and model_shape(Model.model_validate(document["model"])) != model_shape(job.model):
         yield "model", "the shape of the model", "another"
 
 
@@ -185,6 +187,6 @@ def _read_back(target: TrainingFormat, text: str, job: Job) -> Imported:
         for key, value in job.effective.items()
         if f"plan.{key}" in target.calls
     }
-    found = settled([*layers, Layer("", given)], _FILE, round(sum(kind.count for kind in job.model.layers)))
+    found = merged_training([*layers, Layer("", given)], _FILE, round(sum(kind.count for kind in job.model.layers)))
     del found.document["model"]
     return found

@@ -1,4 +1,4 @@
-"""Training jobs to write, and formats that write them."""
+"""Training jobs to write, the record of a training format, and checks of what a format can express."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Job:
     @functools.cached_property
     def effective(self) -> dict[str, Any]:
         """The keys of the plan that do something."""
-        return effective(self.plan, experts=self.model.has_experts)
+        return effective_keys(self.plan, experts=self.model.has_experts)
 
     def value(self, key: str) -> Any:
         """The value of a key or fact, as a file states it."""
@@ -108,10 +108,10 @@ class TrainingRemarks(Remarks):
         self.job = job
 
 
-def effective(plan: Plan, *, experts: bool) -> dict[str, Any]:
+def effective_keys(plan: Plan, *, experts: bool) -> dict[str, Any]:
     """The keys of a completed plan that have an effect, in a normal form, so that equal plans compare equal.
 
-    >>> effective(Plan(dp=8, zero=1, schedule="1f1b", cp_type="p2p", sequence_parallel=True), experts=False)
+    >>> effective_keys(Plan(dp=8, zero=1, schedule="1f1b", cp_type="p2p", sequence_parallel=True), experts=False)
     {'dp': 8, 'micro_batch': 1, 'zero': 1}
     """
     found = {key: _plain_value(value) for key, value in plan.model_dump().items() if value is not None}
@@ -194,7 +194,7 @@ class TrainingFormat(Format):
     calls: Mapping[str, str] = field(default_factory=dict)
 
 
-def called(target: TrainingFormat, job: Job) -> dict[str, list[str]]:
+def keys_of_program(target: TrainingFormat, job: Job) -> dict[str, list[str]]:
     """The keys that the training program states itself, by the call that states them."""
     found: dict[str, list[str]] = {}
     for key, value in job.effective.items():

@@ -1,12 +1,12 @@
-"""YAML of LLaMA-Factory: a fine-tuning, sharded by DeepSpeed or laid out by options of Megatron-LM."""
+"""Reads LLaMA-Factory's YAML: a fine-tuning with DeepSpeed, or with options of Megatron-LM."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.option_rows import choice, known, lost, one_of, option, part, quiet, switch
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.option_rows import choice, lost, one_of, option, option_table, part, quiet, switch
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 from costmodel.exchange.training.job import NOWHERE, TrainingFormat
 from costmodel.exchange.training.transformers import TABLE as ARGUMENTS
 
@@ -38,7 +38,7 @@ _NOT_ITS = (
 _ALONE = ("pt", "sft")  # kinds of training with one model that answers for itself
 _DISPATCHERS = choice({"alltoall": False, "flex": True, "allgather": False})
 
-TABLE = known(
+TABLE = option_table(
     [row for name, row in ARGUMENTS.items() if name not in _NOT_ITS],
     option("model_name_or_path", "model", "word"),
     option("cutoff_len", "workload.sequence", "count", 2048),
@@ -85,10 +85,10 @@ def read_llama_factory(tree: Any, file: str) -> Layer:
     _read_types(keys, layer)
     _read_tuning(keys, layer)
     if any(keys.given(name) for name in (*_MEGATRON, "use_distributed_optimizer")):
-        _megatron(keys, layer)
+        _read_megatron(keys, layer)
     else:
         _fill_defaults(keys, layer)
-    return with_remarks(keys, layer)
+    return finished_layer(keys, layer)
 
 
 def _read_types(keys: ForeignKeys, layer: Layer) -> None:
@@ -121,7 +121,7 @@ def _read_tuning(keys: ForeignKeys, layer: Layer) -> None:
         layer.fill("workload.tuning.rank", keys["lora_rank"])
 
 
-def _megatron(keys: ForeignKeys, layer: Layer) -> None:
+def _read_megatron(keys: ForeignKeys, layer: Layer) -> None:
     """Fills the layout from Megatron-LM options, which LLaMA-Factory's Megatron adapter runs."""
     first = next(name for name in (*_MEGATRON, "use_distributed_optimizer") if keys.given(name))
     layer.facts["stack"] = keys.derived("megatron-core", "options of Megatron-LM", first)

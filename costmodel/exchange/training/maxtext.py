@@ -1,4 +1,4 @@
-"""YAML of MaxText: meshes inside a slice and across, a batch for each device."""
+"""Reads MaxText's YAML: meshes inside a slice and across slices, and a batch for each device."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.import_result import OriginValue
-from costmodel.exchange.option_rows import NOTHING, choice, known, lost, option, part, quiet
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.option_rows import NOTHING, choice, lost, option, option_table, part, quiet
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 from costmodel.exchange.training.job import TRAINS, WHOLE_LAYERS, TrainingFormat
 
 VERSION = "MaxText"
@@ -36,7 +36,7 @@ _QUANTISED = {"": NOTHING, "fp8": "fp8", "nanoo_fp8": "fp8", "fp8_full": "fp8", 
               "te_fp8_currentscaling": "fp8-cs", "te_mxfp8": "mxfp8", "te_nvfp4": "nvfp4"}  # fmt: skip
 _OPTIMIZERS = {"adamw": "adamw", "adam_pax": "adamw", "muon": "muon", "sgd": "sgd-momentum"}
 
-TABLE = known(
+TABLE = option_table(
     part("model_name", "model", "word"),
     part("per_device_batch_size", "plan.micro_batch", "figure", 12.0),
     option("gradient_accumulation_steps", "accumulation", "count", 1),
@@ -80,8 +80,8 @@ def read_maxtext(tree: Any, file: str) -> Layer:
         layer.facts["model"] = name._replace(value=MODELS[name.value])
     elif name.value not in (None, "default"):
         keys.lose("not expressible", f"the model {str(name.value)[:60]}: name it with --set model=NAME", "model_name")
-    degrees = _mesh(keys, layer)
-    _batch(keys, layer, degrees)
+    degrees = _read_mesh(keys, layer)
+    _read_batch(keys, layer, degrees)
     steps = keys["steps"]
     if steps.value is not None and steps.value > 0:
         layer.fill("steps", steps)
@@ -92,10 +92,10 @@ def read_maxtext(tree: Any, file: str) -> Layer:
     layer.facts["plan.recompute"] = policy._replace(value=mode)
     if mode == "selective":
         keys.lose("approximated", f"remat_policy {str(policy.value)[:60]}: selective is the nearest", "remat_policy")
-    return with_remarks(keys, layer)
+    return finished_layer(keys, layer)
 
 
-def _mesh(keys: ForeignKeys, layer: Layer) -> dict[str, int]:
+def _read_mesh(keys: ForeignKeys, layer: Layer) -> dict[str, int]:
     """The degrees over both meshes (ICI and DCN); an axis of -1 takes the remaining devices."""
     degrees, open_axes = dict[str, int](), set[str]()
     where = dict[str, OriginValue]()
@@ -135,7 +135,7 @@ def _mesh(keys: ForeignKeys, layer: Layer) -> dict[str, int]:
     return degrees
 
 
-def _batch(keys: ForeignKeys, layer: Layer, degrees: dict[str, int]) -> None:
+def _read_batch(keys: ForeignKeys, layer: Layer, degrees: dict[str, int]) -> None:
     """Fills the micro-batch: per_device_batch_size × the devices that share one replica."""
     each = keys["per_device_batch_size"]
     inner = 1

@@ -1,4 +1,4 @@
-"""Layers to one scenario: conflicts named, degrees and batch settled, what is needed asked for."""
+"""Merges the facts of several files to one training scenario: conflicts, degrees, batch, and missing values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from costmodel.documents.schemas.serving import Serving, ServingPlan
 from costmodel.exchange.import_result import Imported, Origin, OriginValue
 from costmodel.exchange.training import accelerate, axolotl, llama_factory, transformers
 from costmodel.exchange.training.file_facts import Layer
-from costmodel.exchange.values import placed, shown
+from costmodel.exchange.values import as_text, placed_document
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 _DEGREES = ("tp", "cp", "pp")
@@ -31,7 +31,7 @@ _TRANSFORMERS = {module.TITLE for module in (accelerate, transformers, axolotl, 
 UNDER_TRANSFORMERS = {"deepspeed": "transformers-deepspeed", "fsdp1": "transformers-fsdp"}
 
 
-class Settled:
+class MergedFacts:
     """The facts of several layers together; two files that differ are a fault with both places."""
 
     def __init__(self, layers: Sequence[Layer], file: str) -> None:
@@ -56,7 +56,7 @@ class Settled:
         if before is not None and before.value != value.value and value.origin.kind != "assumed":
             place = before.place
             first = f"{place.file}:{place.line}" if place is not None else "another file"
-            sentence = f"{path} is {shown(value.value)} here and {shown(before.value)} in {first}"
+            sentence = f"{path} is {as_text(value.value)} here and {as_text(before.value)} in {first}"
             self.faults.append(Fault("X004", sentence, value.place, "keep one of the two"))
         self.facts[path] = value
 
@@ -81,7 +81,7 @@ class Settled:
         counts: tuple[str, ...] = ("accelerators", "nodes"),
     ) -> Imported:
         """The imported scenario, with the losses and warnings of its layers; `counts` are the facts of its size."""
-        tree, origins = placed(values, Place(self.file))
+        tree, origins = placed_document(values, Place(self.file))
         if "plan" in tree and (plan is Plan or not self.missing):
             validate(plan, tree["plan"], self.file)
         layers = self.layers
@@ -97,16 +97,16 @@ class Settled:
         )
 
 
-def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imported:
+def merged_training(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imported:
     """A scenario from layers in order of priority.
 
     `depth` is the number of layers of the model, if it is known.
     """
-    found = Settled(layers, file)
-    _engine(found, layers)
-    _degrees(found)
-    _batch(found)
-    _chunks(found, depth)
+    found = MergedFacts(layers, file)
+    _settle_engine(found, layers)
+    _settle_degrees(found)
+    _settle_batch(found)
+    _settle_chunks(found, depth)
     _settle_tokens(found)
     for path, what, hint in (
         ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
@@ -120,7 +120,7 @@ def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imp
     return found.imported(_scenario_tree(found), Plan)
 
 
-def _engine(found: Settled, layers: Sequence[Layer]) -> None:
+def _settle_engine(found: MergedFacts, layers: Sequence[Layer]) -> None:
     """Chooses the stack for an engine that trains a transformers model, which has fused attention."""
     stack, models = found.facts.get("stack"), [layer.facts.get("model") for layer in layers]
     by_config = any(model is not None and model.origin.text == CONFIG_FILE for model in models)
@@ -148,7 +148,7 @@ def nested_facts(facts: Mapping[str, OriginValue], tops: Sequence[str]) -> dict[
     return tree
 
 
-def _scenario_tree(found: Settled) -> dict[str, Any]:
+def _scenario_tree(found: MergedFacts) -> dict[str, Any]:
     tree = nested_facts(found.facts, _TREE)
     if "workload" in tree:
         kind = OriginValue("training", Origin("class", "a training program"))
@@ -156,7 +156,7 @@ def _scenario_tree(found: Settled) -> dict[str, Any]:
     return tree
 
 
-def _degrees(found: Settled) -> None:
+def _settle_degrees(found: MergedFacts) -> None:
     """Fills data parallelism from the number of accelerators, or the accelerators from a stated shard degree."""
     inner = 1
     for key in _DEGREES:
@@ -166,7 +166,7 @@ def _degrees(found: Settled) -> None:
         return
     shards, copies = found.facts.get("shards"), found.number("plan.dp_replicate")
     if shards is not None:
-        _of_shards(found, shards, copies, inner)
+        _settle_shards(found, shards, copies, inner)
         copies = found.number("plan.dp_replicate")
     world = _visible_accelerators(found)
     if world is None:
@@ -188,7 +188,7 @@ def _degrees(found: Settled) -> None:
         found.refuse("X005", f"{copies} replicas of the shards do not divide dp {dp}", "plan.dp_replicate")
 
 
-def _visible_accelerators(found: Settled) -> OriginValue | None:
+def _visible_accelerators(found: MergedFacts) -> OriginValue | None:
     """The number of accelerators; a fault if the environment makes fewer visible."""
     world, seen = found.facts.get("accelerators"), found.facts.pop("visible", None)
     if seen is None:
@@ -203,7 +203,7 @@ def _visible_accelerators(found: Settled) -> OriginValue | None:
     return world
 
 
-def _of_shards(found: Settled, shards: OriginValue, copies: int, inner: int) -> None:
+def _settle_shards(found: MergedFacts, shards: OriginValue, copies: int, inner: int) -> None:
     """Fills the accelerators as the product of all degrees, or the replicas if the accelerators are stated."""
     total = shards.value * copies * inner
     world = found.facts.get("accelerators")
@@ -220,7 +220,7 @@ def _of_shards(found: Settled, shards: OriginValue, copies: int, inner: int) -> 
         found.refuse("X005", sentence, "shards")
 
 
-def _batch(found: Settled) -> None:
+def _settle_batch(found: MergedFacts) -> None:
     """Fills the third of global batch = micro-batch × accumulation × dp from the other two."""
     dp = found.number("plan.dp", 0)
     batch, micro, steps = (
@@ -252,7 +252,9 @@ def _batch(found: Settled) -> None:
         found.facts["plan.micro_batch"] = batch.derived(size, f"batch over accumulation {often} and dp {dp}")
 
 
-def _check_batch(found: Settled, batch: OriginValue, micro: OriginValue, steps: OriginValue | None, dp: int) -> None:
+def _check_batch(
+    found: MergedFacts, batch: OriginValue, micro: OriginValue, steps: OriginValue | None, dp: int
+) -> None:
     """Records a fault unless global batch = micro-batch × accumulation × dp."""
     if steps is not None and batch.value != micro.value * steps.value * dp:
         product = micro.value * steps.value * dp
@@ -267,7 +269,7 @@ def _check_batch(found: Settled, batch: OriginValue, micro: OriginValue, steps: 
         found.refuse("X005", sentence, "workload.global_batch")
 
 
-def _chunks(found: Settled, depth: int | None) -> None:
+def _settle_chunks(found: MergedFacts, depth: int | None) -> None:
     """Fills the pipeline chunks of a rank from the layers per chunk; the first and last may have one layer fewer."""
     each, stages = found.facts.pop("layers_per_stage", None), found.number("plan.pp")
     if each is None:
@@ -285,7 +287,7 @@ def _chunks(found: Settled, depth: int | None) -> None:
     found.facts["plan.vpp"] = each.derived(chunks // stages, f"{chunks} stages over {stages} ranks")
 
 
-def _settle_tokens(found: Settled) -> None:
+def _settle_tokens(found: MergedFacts) -> None:
     """Adds the tokens of the run from steps, batch and sequence length."""
     steps = found.facts.pop("steps", None)
     batch, sequence = found.facts.get("workload.global_batch"), found.facts.get("workload.sequence")

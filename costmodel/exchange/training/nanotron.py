@@ -1,4 +1,4 @@
-"""YAML of nanotron: its model in the words of transformers, its layout, its batch."""
+"""Reads nanotron's YAML: its model, layout and batch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.huggingface import read_config
 from costmodel.exchange.import_result import Imported
-from costmodel.exchange.option_rows import choice, known, lost, option, part, quiet, switch
+from costmodel.exchange.option_rows import choice, lost, option, option_table, part, quiet, switch
 from costmodel.exchange.training.deepspeed import OPTIMIZERS
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 from costmodel.exchange.training.job import TRAINS, WHOLE_LAYERS, TrainingFormat
 
 VERSION = "nanotron 0.4"
@@ -29,7 +29,7 @@ _OWN = {"is_llama_config", "is_qwen2_config", "is_starcoder2_config", "_attn_imp
         "z_loss_coefficient", "no_rope_layer", "flex_attention_mask", "pad_token_id", "bos_token_id", "eos_token_id",
         "rope_interleaved", "initializer_range", "use_cache", "pretraining_tp", "sliding_window_size"}  # fmt: skip
 
-TABLE = known(
+TABLE = option_table(
     part("model.model_config", "model", "text"),
     option("model.dtype", "workload.precision", _TYPES, "bfloat16"),
     part("model.make_vocab_size_divisible_by", "model", "count", 1),
@@ -66,7 +66,7 @@ def read_nanotron(tree: Any, file: str) -> Layer:
     anchor = next(iter(keys.stated), "")
     layer.weak["stack"] = keys.assumed("megatron-lm", "nanotron has no document: the nearest of its kind")
     keys.lose("approximated", "times are of Megatron-LM, whose layout is alike", anchor)
-    layer.written = _model(keys, file)
+    layer.written = _read_model(keys, file)
     for key, path in (("context_parallel_size", "plan.cp"), ("expert_parallel_size", "plan.ep")):
         degree = keys[f"parallelism.{key}"]
         if (degree.value or 1) > 1:
@@ -76,10 +76,10 @@ def read_nanotron(tree: Any, file: str) -> Layer:
     layer.fill("plan.schedule", keys["parallelism.pp_engine"])
     if keys["model.dtype"].value == "fp32":
         keys.refuse("X003", "model.dtype float32: no workload trains in it", "model.dtype")
-    return with_remarks(keys, layer)
+    return finished_layer(keys, layer)
 
 
-def _model(keys: ForeignKeys, file: str) -> Imported | None:
+def _read_model(keys: ForeignKeys, file: str) -> Imported | None:
     """The model of the configuration, read as a config.json with the same line numbers."""
     stated = keys["model.model_config"].value
     if not isinstance(stated, Mapping):
@@ -100,6 +100,7 @@ def _model(keys: ForeignKeys, file: str) -> Imported | None:
 
 
 def _json_text(value: Any) -> str:
+    """A value as JSON text."""
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
     return json.dumps(

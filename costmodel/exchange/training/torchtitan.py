@@ -1,4 +1,4 @@
-"""torchtitan in its three generations: TOML, flags, and a recipe in Python, which is read as text, and written."""
+"""Reads and writes torchtitan in its three generations: TOML, flags, and a Python recipe, which is never run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,19 @@ from typing import Any
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.import_result import OriginValue
-from costmodel.exchange.option_rows import KindName, choice, known, lost, one_of, option, part, quiet, switch, written
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.option_rows import (
+    KindName,
+    choice,
+    lost,
+    one_of,
+    option,
+    option_table,
+    part,
+    quiet,
+    switch,
+    written,
+)
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 from costmodel.exchange.training.job import (
     NOWHERE,
     Job,
@@ -19,7 +30,7 @@ from costmodel.exchange.training.job import (
     check_offload,
     check_whole_layers,
 )
-from costmodel.exchange.write_yaml import CHECKPOINTS, twins_of
+from costmodel.exchange.write_yaml import CHECKPOINTS, library_twins
 
 TITLE, VERSION, _VERSION_OF_TOML = "configuration of torchtitan", "torchtitan 0.3.0", "torchtitan 0.2.0"
 _GENERATIONS = {
@@ -81,7 +92,7 @@ _OLDER: dict[str, dict[str, KindName]] = {
     },
 }  # fmt: skip
 
-TABLE = known(
+TABLE = option_table(
     part("config", "model", "word"),
     part("hf_model", "model", "word"),
     part("model.name", "model", "word"),
@@ -167,7 +178,7 @@ TABLE = known(
 )  # fmt: skip
 
 # What stood for other values in the TOML: half of the layers were recomputed, where nothing else was stated.
-_OF_TOML = known(part("activation_checkpoint.selective_ac_option", "plan.recompute", "word", "2"))
+_OF_TOML = option_table(part("activation_checkpoint.selective_ac_option", "plan.recompute", "word", "2"))
 
 
 def read_torchtitan(tree: Mapping, file: str, generation: str) -> Layer:
@@ -180,23 +191,23 @@ def read_torchtitan(tree: Mapping, file: str, generation: str) -> Layer:
     if generation == "recipe" and not any(keys.given(name) for name in _IN_SEQUENCES):
         generation = "tokens"
     if generation != "tokens" and any(keys.given(name) for name in _IN_TOKENS):
-        _two_generations(keys)
+        _refuse_mixed_generations(keys)
     layer = layer_of_rows(keys, _GENERATIONS[generation])
     anchor = next((name for name in keys.stated if name.startswith((_P, _T))), "")
     layer.facts["stack"] = keys.derived("fsdp2", "torchtitan", anchor)
-    _model(keys, layer)
-    _degrees(keys, layer)
-    _pipeline(keys, layer)
-    _batch(keys, layer, recipe=generation == "tokens")
-    _recompute(keys, layer)
-    _types(keys, layer)
-    _compiled(keys, layer)
+    _read_model(keys, layer)
+    _read_degrees(keys, layer)
+    _read_pipeline(keys, layer)
+    _read_batch(keys, layer, recipe=generation == "tokens")
+    _read_recompute(keys, layer)
+    _read_types(keys, layer)
+    _read_compile(keys, layer)
     if generation == "flags":
-        _of_recipe(keys, layer)
-    return with_remarks(keys, layer)
+        _drop_recipe_defaults(keys, layer)
+    return finished_layer(keys, layer)
 
 
-def _compiled(keys: ForeignKeys, layer: Layer) -> None:
+def _read_compile(keys: ForeignKeys, layer: Layer) -> None:
     """Fills whether blocks are compiled; a loss if the file does not state it."""
     compiled = keys["compile.enable"]
     if compiled.value is None:
@@ -207,7 +218,7 @@ def _compiled(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["stack.compile"] = compiled._replace(value="none")
 
 
-def _two_generations(keys: ForeignKeys) -> None:
+def _refuse_mixed_generations(keys: ForeignKeys) -> None:
     """Records a fault for a batch in tokens (new keys) in a file with keys that count sequences (older keys)."""
     new = next(name for name in _IN_TOKENS if keys.given(name))
     old = next((name for name in _IN_SEQUENCES if keys.given(name)), "")
@@ -215,7 +226,7 @@ def _two_generations(keys: ForeignKeys) -> None:
     keys.refuse("X005", f"{new}{beside} is a key of another generation of torchtitan", new, "keep one of the two")
 
 
-def _of_recipe(keys: ForeignKeys, layer: Layer) -> None:
+def _drop_recipe_defaults(keys: ForeignKeys, layer: Layer) -> None:
     """Drops the default sizes, because flags change a recipe that is not part of the text."""
     recipe = keys["config"].value
     if not recipe:
@@ -226,7 +237,7 @@ def _of_recipe(keys: ForeignKeys, layer: Layer) -> None:
     keys.lose("not expressible", sentence, "config")
 
 
-def _model(keys: ForeignKeys, layer: Layer) -> None:
+def _read_model(keys: ForeignKeys, layer: Layer) -> None:
     """Adds the model, from its name and flavor or from the recipe, to `layer`, the facts of the file."""
     name, flavor, hub = keys["model.name"], keys["model.flavor"], keys["hf_model"]
     if hub.value:
@@ -247,7 +258,7 @@ def _model(keys: ForeignKeys, layer: Layer) -> None:
         )
 
 
-def _degrees(keys: ForeignKeys, layer: Layer) -> None:
+def _read_degrees(keys: ForeignKeys, layer: Layer) -> None:
     """Adds the data-parallel degrees and the ZeRO stage to `layer`, the facts of the file."""
     shard, copies = keys[f"{_P}.data_parallel_shard_degree"], keys[f"{_P}.data_parallel_replicate_degree"]
     if shard.value != -1:
@@ -274,7 +285,7 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> None:
         layer.fill("plan.etp", keys[f"{_P}.expert_tensor_parallel_degree"])
 
 
-def _pipeline(keys: ForeignKeys, layer: Layer) -> None:
+def _read_pipeline(keys: ForeignKeys, layer: Layer) -> None:
     """Adds schedule, chunks and split of the pipeline to `layer`, the facts of the file."""
     if keys[f"{_P}.pipeline_parallel_degree"].value < 2:
         return
@@ -293,11 +304,11 @@ def _pipeline(keys: ForeignKeys, layer: Layer) -> None:
         layer.fill("plan.split", less[0]._replace(value=split))
 
 
-def _batch(keys: ForeignKeys, layer: Layer, *, recipe: bool) -> None:
+def _read_batch(keys: ForeignKeys, layer: Layer, *, recipe: bool) -> None:
     """Adds sequence length, global batch and micro-batch to `layer`, the facts of the file."""
     sequence = keys[f"{_T}.max_context_length" if recipe else f"{_T}.seq_len"]
     layer.fill("workload.sequence", sequence)
-    local, total = _recipe_batch(keys, sequence) if recipe else _plain_batch(keys)
+    local, total = _recipe_batch(keys, sequence) if recipe else _older_batch(keys)
     if total.value != -1:
         layer.facts["workload.global_batch"] = total
     piped = (keys[f"{_P}.pipeline_parallel_degree"].value or 1) > 1
@@ -323,7 +334,8 @@ def _batch(keys: ForeignKeys, layer: Layer, *, recipe: bool) -> None:
         layer.fill("accumulation", local._replace(value=local.value // micro.value))
 
 
-def _plain_batch(keys: ForeignKeys) -> tuple[OriginValue, OriginValue]:
+def _older_batch(keys: ForeignKeys) -> tuple[OriginValue, OriginValue]:
+    """The micro-batch and global batch, from the older keys, which count sequences."""
     return keys[f"{_T}.local_batch_size"], keys[f"{_T}.global_batch_size"]
 
 
@@ -341,7 +353,7 @@ def _recipe_batch(keys: ForeignKeys, sequence: OriginValue) -> tuple[OriginValue
     return found[0], found[1]
 
 
-def _recompute(keys: ForeignKeys, layer: Layer) -> None:
+def _read_recompute(keys: ForeignKeys, layer: Layer) -> None:
     """Adds the recompute mode to `layer`, the facts of the file."""
     mode = keys["activation_checkpoint.mode"]
     if "activation_checkpoint" in keys.table:
@@ -359,7 +371,7 @@ def _recompute(keys: ForeignKeys, layer: Layer) -> None:
             keys.lose("approximated", sentence, "activation_checkpoint.selective_ac_option")
 
 
-def _types(keys: ForeignKeys, layer: Layer) -> None:
+def _read_types(keys: ForeignKeys, layer: Layer) -> None:
     """Adds the precision, with fp8 or nvfp4 converters, to `layer`, the facts of the file."""
     if keys[f"{_T}.dtype"].value == "bfloat16":
         sentence = "weights, gradients and moments in bf16: here fp32 states"
@@ -458,7 +470,7 @@ def _recipe_text(job: Job, remarks: TrainingRemarks, options: dict[str, Any]) ->
     for name, value in options.items():
         section, _, key = name.rpartition(".")
         if name not in _OF_OTHERS:
-            sections[section].append(f"            {key}={_python(value)},\n")
+            sections[section].append(f"            {key}={_python_text(value)},\n")
     spec = ", ".join([f'"{flavor}"', *([f"converters=[{converter}]"] if converter else [])])
     words = [f'        hf_model="{hub}",\n'] if hub else []
     words += [f"        model_spec=model_registry({spec}),\n"] if flavor else []
@@ -469,13 +481,14 @@ def _recipe_text(job: Job, remarks: TrainingRemarks, options: dict[str, Any]) ->
     return f"{head}\n\ndef {named}() -> {config}:\n{body}"
 
 
-def _python(value: Any) -> str:
+def _python_text(value: Any) -> str:
+    """A value as Python writes it."""
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
 def _written_model(job: Job, remarks: TrainingRemarks) -> tuple[str, str, str]:
     """The family and flavor with the model's shape, else the transformers backend with a name on the hub."""
-    twins = twins_of(job.model)
+    twins = library_twins(job.model)
     for (name, flavor), ours in MODELS.items():
         if ours in twins:
             return name, flavor, ""

@@ -1,4 +1,4 @@
-"""YAML of torchtune: a fine-tuning by the names of its builders."""
+"""Reads torchtune's YAML: a fine-tuning by the names of its builders."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.option_rows import choice, known, lost, option, part, quiet, switch
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.option_rows import choice, lost, option, option_table, part, quiet, switch
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 from costmodel.exchange.training.job import FLAT, ON_HOST_ALONE, TRAINS, WHOLE_LAYERS, TrainingFormat
 
 VERSION = "torchtune 0.6.1"
@@ -22,7 +22,7 @@ _FAMILIES = {
 }  # fmt: skip
 _BUILDER = re.compile(r"(?P<method>qlora_|lora_)?(?P<family>[a-z]+\d?(?:_\d(?=_))?)_(?P<size>\d+(?:_\d+)?b)")
 
-TABLE = known(
+TABLE = option_table(
     part("model._component_", "model workload.tuning", "word"),
     part("model.lora_rank", "workload.tuning", "count", 8),
     option("batch_size", "plan.micro_batch", "count"),
@@ -68,7 +68,7 @@ def read_torchtune(tree: Any, file: str) -> Layer:
     if (keys["data_parallel_shard_dim"].value or -1) > 0:
         layer.facts["shards"] = keys["data_parallel_shard_dim"]
     _read_optimizer(keys, layer)
-    return with_remarks(keys, layer)
+    return finished_layer(keys, layer)
 
 
 def _without_references(tree: Any) -> Any:

@@ -1,4 +1,4 @@
-"""TrainingArguments of transformers, as YAML or JSON: batch, types, recompute and optimizer."""
+"""Reads and writes TrainingArguments of transformers, as YAML or JSON: batch, types, recompute and optimizer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from typing import Any
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.import_result import OriginValue
-from costmodel.exchange.option_rows import choice, gone, known, lost, option, part, quiet, switch, written
+from costmodel.exchange.option_rows import (
+    choice,
+    lost,
+    option,
+    option_table,
+    part,
+    quiet,
+    renamed_before_2023,
+    switch,
+    written,
+)
 from costmodel.exchange.training import accelerate
 from costmodel.exchange.training.accelerate import STRATEGIES, ArgumentText, write_accelerate
 from costmodel.exchange.training.deepspeed import read_deepspeed
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.training.file_facts import Layer, finished_layer, layer_of_rows
 from costmodel.exchange.training.job import Job, TrainingFormat, TrainingRemarks
 from costmodel.exchange.write_yaml import document_text
 from costmodel.ground.errors import Fault
@@ -33,10 +43,10 @@ OPTIMIZERS = {
     "galore_adamw": "galore-adamw", "galore_adamw_8bit": "galore-adamw-8bit",
 }  # fmt: skip
 
-TABLE = known(
+TABLE = option_table(
     quiet("output_dir"),
     option("per_device_train_batch_size", "plan.micro_batch", "count", 8),
-    gone({"per_gpu_train_batch_size": "per_device_train_batch_size"}),
+    renamed_before_2023({"per_gpu_train_batch_size": "per_device_train_batch_size"}),
     option("model_name_or_path", "model", "word", when="never"),
     option("gradient_accumulation_steps", "accumulation", "count", 1),
     option("optim", "workload.optimizer", choice(OPTIMIZERS), "adamw_torch_fused",
@@ -115,11 +125,11 @@ def read_training_arguments(tree: Any, file: str) -> Layer:
         new if new.value or not keys.given("gradient_checkpointing") else keys["gradient_checkpointing"],
     )
     _read_sharding(keys, layer)
-    written_out(layer, keys["attn_implementation"])
-    return with_remarks(keys, layer)
+    fill_unfused_attention(layer, keys["attn_implementation"])
+    return finished_layer(keys, layer)
 
 
-def written_out(layer: Layer, *keys: OriginValue) -> None:
+def fill_unfused_attention(layer: Layer, *keys: OriginValue) -> None:
     """Fills unfused attention if a key asks for it; otherwise attention is fused as in the stack."""
     eager = next((key for key in keys if key.value in ("eager", True)), None)
     if eager is not None:
@@ -147,14 +157,14 @@ def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
     elif isinstance(engine.value, str) and engine.place is not None:
         layer.named.append((str(engine.value), engine.place))
     elif sharded.value not in (None, False, "", []):
-        _fsdp(keys, layer)
+        _read_fsdp(keys, layer)
     else:
         layer.weak["stack"] = keys.assumed("ddp", "neither deepspeed nor fsdp is stated")
         layer.weak["plan.zero"] = keys.assumed(0, "neither deepspeed nor fsdp is stated")
         layer.weak["plan.recompute"] = keys["activation_checkpointing"]._replace(value="none")
 
 
-def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
+def _read_fsdp(keys: ForeignKeys, layer: Layer) -> None:
     """Fills FSDP from `fsdp: true` with fsdp_config (version 5), or from older words such as full_shard."""
     sharded, more = keys["fsdp"], keys["fsdp_config"].value
     words = str(sharded.value).lower() if not isinstance(sharded.value, bool) else ""

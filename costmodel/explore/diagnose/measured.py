@@ -22,7 +22,7 @@ from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS, E
 from costmodel.estimate.training_answer.predict_training import plan_block
 from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import measured_run, trainer_log
-from costmodel.exchange.tables.csv_cells import row_of, sheet
+from costmodel.exchange.tables.csv_cells import read_sheet, row_of
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.answer_labels import meaning_of
 from costmodel.explore.compare.input_paths import case_with_number
@@ -265,7 +265,7 @@ def _step_time_of_run_table(path: str, text: str) -> float | None:
     """The step time in a table of one measured run, as `import --as runs` writes it; None for other texts."""
     if "step_time_s" not in text.partition("\n")[0].casefold():
         return None
-    table = sheet(path, text, COLUMNS)
+    table = read_sheet(path, text, COLUMNS)
     rows = [row_of(place, table.names, cells, COLUMNS) for place, cells in table.records]
     if len(rows) != 1 or not rows[0].number("step_time_s"):
         hint = "keep the line of the run that is meant, with its step_time_s; or --step 18.9s"

@@ -102,9 +102,9 @@ def model_memory(name: str) -> ModelMemory:
 
 def _same_shape_in_library(model: Model) -> str:
     """The name of a library model with the same shape; empty if there is none."""
-    from costmodel.exchange.write_yaml import twin_of  # for foreign files alone
+    from costmodel.exchange.write_yaml import library_twin  # for foreign files alone
 
-    return twin_of(model)
+    return library_twin(model)
 
 
 def _training_states(

@@ -39,7 +39,7 @@ from costmodel.estimate.training.memory_breakdown import LINES
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.serving_rows import RULES as SERVING_RULES
 from costmodel.evidence.validate.spelling import REASONS
-from costmodel.exchange.tables.kernel_table import told_kinds
+from costmodel.exchange.tables.kernel_table import table_kind_lines
 from costmodel.exchange.tables.run_table import COLUMNS as MEASURED
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
 from costmodel.explore.answer_labels import fit_page, meaning_of
@@ -333,7 +333,7 @@ def _list_under_code(word: str) -> str:
         runs = "".join(f"\n{name}: {column.meaning}" for name, column in MEASURED.items())
         return f"{runs}\nA table of serving:" + "".join(f"\n{name}: {it.meaning}" for name, it in SERVED.items())
     if word == "D015":
-        return "".join(f"\n{shown}" for shown in told_kinds())
+        return "".join(f"\n{shown}" for shown in table_kind_lines())
     if word == "D018":
         return "".join(f"\n{name}: {column.meaning}" for name, column in OFFER_COLUMNS.items())
     if word != "V006":

@@ -24,8 +24,8 @@ from costmodel.exchange.detect import RL_FORMATS
 from costmodel.exchange.import_result import GivenSize
 from costmodel.exchange.option_rows import Remarks
 from costmodel.exchange.rl.rl_format import RlFormat, RlJob
-from costmodel.exchange.training.formats import TARGETS, Exported, exported
-from costmodel.exchange.training.job import Job, called
+from costmodel.exchange.training.formats import TARGETS, Exported, exported_training
+from costmodel.exchange.training.job import Job, keys_of_program
 from costmodel.exchange.write_yaml import checkpoint_name
 from costmodel.explore.answer_summaries import rl_plan_text
 from costmodel.explore.compare.select_plan import answer_of_own_or_best, answer_of_rank
@@ -56,7 +56,7 @@ class ExportedPlan:
         if target.name in _WITHOUT_MODEL:
             stated = [f"model={job.model.name}", f"workload.sequence={job.workload.sequence:g}"]
             stated += [
-                *itertools.chain(*called(target, job).values()),
+                *itertools.chain(*keys_of_program(target, job).values()),
                 *([f"stack={job.stack}"] if target.calls else []),
             ]
             nodes = [f"--nodes {job.nodes}"] if isinstance(self.answer.inputs.case.scenario.cluster.node, str) else []
@@ -77,7 +77,7 @@ def export_plan(case: ResolvedScenario, to: str, rank: int | None = None) -> Exp
     answer = answer_of_own_or_best(case) if rank is None else answer_of_rank(case, rank)
     job = training_job_of(answer)
     check_exportable(answer, case.file)
-    return ExportedPlan(answer, job, exported(TARGETS[to], job))
+    return ExportedPlan(answer, job, exported_training(TARGETS[to], job))
 
 
 def training_job_of(answer: Answer) -> Job:

@@ -27,7 +27,12 @@ from costmodel.exchange.serving.engine_options import (
     rounded_share,
     types_of_checkpoint,
 )
-from costmodel.exchange.serving.exported_command import ENGINES, ExportedCommand, exported_apart, exported_command
+from costmodel.exchange.serving.exported_command import (
+    ENGINES,
+    ExportedCommand,
+    exported_command,
+    exported_disaggregated,
+)
 from costmodel.exchange.write_yaml import checkpoint_name
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import search
@@ -115,7 +120,7 @@ def export_engine(case: ServingCase, to: str, rank: int | None = None) -> Export
     if len(jobs) == 1:
         job = replace(job, printed=_benchmark_averages_text(planned))
         return ExportedEngine(planned, job, exported_command(target, job), chosen, translated)
-    return ExportedEngine(planned, job, exported_apart(target, jobs[0], job), chosen, translated, jobs[0])
+    return ExportedEngine(planned, job, exported_disaggregated(target, jobs[0], job), chosen, translated, jobs[0])
 
 
 def _shipped_engine(name: str) -> Engine:

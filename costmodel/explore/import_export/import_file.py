@@ -20,14 +20,14 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping, copied
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.detect import CONFIG
-from costmodel.exchange.foreign_models import imported_model, worded
+from costmodel.exchange.foreign_models import imported_model, loss_words
 from costmodel.exchange.import_result import GivenSize, Imported, Loss, Origin, OriginValue
 from costmodel.exchange.machine_shape import TOOLS, MachineShape, machine_shape
 from costmodel.exchange.megatron.options import TITLE as MEGATRON
 from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.serving.containers import is_manifest, selected_accelerators
-from costmodel.exchange.values import document_name, placed, shown
-from costmodel.exchange.write_yaml import document_text, twin_of
+from costmodel.exchange.values import as_text, document_name, placed_document
+from costmodel.exchange.write_yaml import document_text, library_twin
 from costmodel.explore.default_node import node_of_gpu
 from costmodel.explore.import_export.import_command_line import refuse_unquoted
 from costmodel.explore.import_export.import_job import (
@@ -181,7 +181,7 @@ def _refuse_unused(beside: GivenBesideFile) -> None:
 
 def _imported_file(file: str, imported: Imported, model: Model | None) -> ImportedFile:
     parameters = None if model is None else float(model_parameters(model))
-    twin = "" if model is None else twin_of(model)
+    twin = "" if model is None else library_twin(model)
     return ImportedFile(file, imported, model, parameters, twin)
 
 
@@ -198,7 +198,7 @@ def _document_yaml(file: str, imported: Imported, tree: dict[Any, Any]) -> str:
     weighty = [loss for loss in imported.losses if loss.kind != "ignored"]
     head = [
         f"Written by costmodel import from {file} ({imported.format})",
-        *(f"{worded(loss)}{_line_text(loss.place)}" for loss in weighty),
+        *(f"{loss_words(loss)}{_line_text(loss.place)}" for loss in weighty),
         *(": ".join(filter(None, (f"{fault.code} {fault.sentence}", fault.hint))) for fault in imported.warnings),
         *(f"{OPEN} {fault.sentence}: {fault.hint}" for fault in imported.missing),
     ]
@@ -239,7 +239,7 @@ def _with_cluster(
         given = given.in_part(used)
     if missing and not beside.partial:
         raise CostModelError(*missing, *(fault for fault in imported.warnings if fault.code == "X007"))
-    ahead, origins = placed(tree, Place(file))
+    ahead, origins = placed_document(tree, Place(file))
     if given is not None and stated:
         given.written_into(ahead, origins)
     document = Mapping({**ahead, **imported.document})
@@ -308,7 +308,7 @@ def imported_machine(shape: MachineShape, node: str, nodes: int | None, accelera
     else:
         raise CostModelError(_ambiguous_node_fault(shape, fitting, part))
     count = OriginValue(how_many, origin if nodes is None else Origin("assumed", "--nodes, given beside the file"))
-    document, origins = placed({"cluster": {"node": chosen, "nodes": count}}, Place(shape.place.file))
+    document, origins = placed_document({"cluster": {"node": chosen, "nodes": count}}, Place(shape.place.file))
     loss = Loss("not expressible", "the network between nodes is not stated: it is that of the node named", shape.place)
     return Imported(shape.format, document, origins, (loss,), (), {})
 
@@ -433,7 +433,7 @@ def selector_warnings(given: GivenNode | None, stated: Sequence[OriginValue]) ->
     return [
         Fault(
             "X004",
-            f"the manifest selects {shown(selection.value)}, and the scenario has {given.accelerator}, by {option}",
+            f"the manifest selects {as_text(selection.value)}, and the scenario has {given.accelerator}, by {option}",
             selection.place,
             "select the same in the manifest, or leave --gpu and --node out",
         )

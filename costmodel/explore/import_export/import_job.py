@@ -25,21 +25,21 @@ from costmodel.exchange.import_result import COUNTS, GivenSize, Imported, Loss, 
 from costmodel.exchange.machine_shape import machine_format
 from costmodel.exchange.rl.merge_rl import (
     RlText,
-    as_trainer,
+    add_base_values,
+    facts_of_trainer,
     fill_references,
-    put_beneath,
-    put_word,
-    settled_rl,
+    merged_rl,
+    set_path,
     stated_text,
 )
 from costmodel.exchange.rl.rl_format import RlFormat
-from costmodel.exchange.serving.engine_files import read_option_file, read_serve_command, settled_serving
+from costmodel.exchange.serving.engine_files import merged_serving, read_option_file, read_serve_command
 from costmodel.exchange.training import accelerate, deepspeed
 from costmodel.exchange.training.accelerate import arguments_of, is_call
 from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.training.formats import LAYERED, read_layer
-from costmodel.exchange.training.merge_training import CONFIG_FILE, settled
-from costmodel.exchange.values import shown
+from costmodel.exchange.training.merge_training import CONFIG_FILE, merged_training
+from costmodel.exchange.values import as_text
 from costmodel.explore.import_export.import_command_line import is_typed_command
 from costmodel.explore.scenario_from_flags import OF_LOADS, flag_assignment
 from costmodel.explore.workload_flags import CAPPED, LOADS, keys_of
@@ -109,7 +109,7 @@ def training_scenario_of(files: Sequence[OpenedFile], size: GivenSize, assignmen
         _drop_name_of_written_shape(layers)
     layers.append(layer_of_settings(assignments))
     settle_size(layers, size)
-    imported = settled(layers, files[-1].file, _layer_count(layers, model))
+    imported = merged_training(layers, files[-1].file, _layer_count(layers, model))
     return imported if model is None else with_written_model(imported, model)
 
 
@@ -119,7 +119,7 @@ def _drop_name_of_written_shape(layers: Sequence[Layer]) -> None:
         named = layer.facts.get("model")
         if layer.format and named is not None:
             del layer.facts["model"]
-            layer.losses.append(Loss("ignored", f"model {shown(named.value)}: its shape is written out", named.place))
+            layer.losses.append(Loss("ignored", f"model {as_text(named.value)}: its shape is written out", named.place))
 
 
 def config_origin(file: str) -> Origin:
@@ -290,7 +290,7 @@ def serving_scenario_of(
     for layer in layers:  # processes of a program that an engine starts itself
         layer.weak = {path: value for path, value in layer.weak.items() if path not in COUNTS}
     settle_size(layers, size)
-    return with_model_of_files(layers, files, settled_serving)
+    return with_model_of_files(layers, files, merged_serving)
 
 
 def _layers_of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
@@ -316,7 +316,7 @@ def with_model_of_files(layers: list[Layer], files: Sequence[OpenedFile], settle
             named = layer.facts.pop("model", None)
             if named is not None:
                 layer.losses.append(
-                    Loss("ignored", f"model {shown(named.value)}: its config.json is beside", named.place)
+                    Loss("ignored", f"model {as_text(named.value)}: its config.json is beside", named.place)
                 )
         layers.append(Layer("", {"model": OriginValue(config.document["name"], config_origin(written.file))}))
         shape: Model = DocumentReader().checked("model", config.document, written.file)
@@ -353,7 +353,7 @@ def _library_model(stated: OriginValue | None) -> tuple[Model | None, str, Fault
         near = nearest_shapes(name, names("model"))
         hint = f"add its config.json, or --set model={near[0] if near else 'NAME'}"
         hint += f"; near are {', '.join(near)}" if near else " with one of costmodel list models"
-        sentence = f"the model {shown(name[:80])} is none of the library"
+        sentence = f"the model {as_text(name[:80])} is none of the library"
         return None, "", Fault("X002", sentence, stated.place or Place(""), hint)
 
 
@@ -407,7 +407,7 @@ def replace_by_options(layers: Sequence[Layer], given: Layer) -> None:
         name = "" if path == by else f"{path.removeprefix('workload.')} "
         spot = f" ({before.place.file}:{before.place.line})" if before.place and before.place.line else ""
         spot = spot or f" of {before.origin.text.partition(',')[0]}"
-        words = f"{own.origin.text.partition(',')[0]}, in the place of {name}{shown(before.value)}{spot}"
+        words = f"{own.origin.text.partition(',')[0]}, in the place of {name}{as_text(before.value)}{spot}"
         given.facts[by] = own._replace(origin=Origin("assumed", words, own.place))
 
 
@@ -453,7 +453,7 @@ def rl_scenario_of(
         replace_by_options(layers, given)
         layers.append(given)
     settle_size(layers, size)
-    return with_model_of_files(layers, files, settled_rl)
+    return with_model_of_files(layers, files, merged_rl)
 
 
 def _rl_layers(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
@@ -473,7 +473,7 @@ def _rl_layers(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
     hide_private_faults(layer)
     layers = with_included_files(layer, opened_file.file, read_included_config, given)
     for ahead in text.ahead:
-        as_trainer(ahead)
+        facts_of_trainer(ahead)
         ahead.weak = {path: value for path, value in ahead.weak.items() if path not in layer.weak}
         layer.join(ahead)
     return layers
@@ -494,15 +494,15 @@ def _add_overridden_configs(rl_text: RlText, file: str, entry: RlFormat, depth: 
         if (own := entry.built_in.get(PurePath(name).stem)) is not None:
             stated = PlacedMapping()
             for path_of_key, value in own.items():
-                put_word(stated, path_of_key, value, place)
-            put_beneath(rl_text.tree, stated)
+                set_path(stated, path_of_key, value, place)
+            add_base_values(rl_text.tree, stated)
             continue
         try:
             text, path = included_text(name, file, place)
         except CostModelError:
             if PurePath(name).name != entry.base:
                 raise
-            sentence = f"{shown(name[:80])} is missing: the defaults of {entry.version} are used"
+            sentence = f"{as_text(name[:80])} is missing: the defaults of {entry.version} are used"
             losses.append(Loss("approximated", sentence, place))
             continue
         if depth == _DEEPEST_OVERRIDES:
@@ -513,5 +513,5 @@ def _add_overridden_configs(rl_text: RlText, file: str, entry: RlFormat, depth: 
         beneath = read_without_quoting(lambda text, name: stated_text(text, name, entry), text, plain)
         losses += _add_overridden_configs(beneath, str(plain), entry, depth + 1)
         rl_text.faults += beneath.faults
-        put_beneath(rl_text.tree, beneath.tree)
+        add_base_values(rl_text.tree, beneath.tree)
     return losses

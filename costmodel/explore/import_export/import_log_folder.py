@@ -20,7 +20,7 @@ from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import is_engine_start, trainer_log
 from costmodel.exchange.tables import run_table, serving_table
 from costmodel.exchange.tables.csv_cells import row_of, row_texts
-from costmodel.exchange.tables.kernel_table import of_runs, of_serving, read_measured
+from costmodel.exchange.tables.kernel_table import is_run_table, is_serving_table, read_measured
 from costmodel.exchange.tables.nccl_tests import is_nccl_text
 from costmodel.exchange.tables.run_table import Table
 from costmodel.exchange.tables.serving_table import LOGGED, ServingTable
@@ -119,7 +119,7 @@ def _kind_of_file(path: Path) -> str:
         if is_nccl_text(text):
             return "kernels"
         if path.suffix.lower() == ".csv":
-            return "table" if of_serving(str(path)) or of_runs(str(path)) else "kernels"
+            return "table" if is_serving_table(str(path)) or is_run_table(str(path)) else "kernels"
         if is_engine_start(text):
             return "start"
         if benchmark_results(text, str(path)) is not None:

@@ -24,7 +24,15 @@ from costmodel.documents.schemas.hardware import Node, Sold
 from costmodel.documents.text.files import LARGEST_TABLE, file_text
 from costmodel.estimate.machine.price import hourly_price
 from costmodel.exchange.logs.request_trace import is_trace, rates_of_trace
-from costmodel.exchange.tables.csv_cells import Column, CsvRow, Sheet, cell_at, repeated, row_of, sheet
+from costmodel.exchange.tables.csv_cells import (
+    Column,
+    CsvRow,
+    Sheet,
+    cell_at,
+    read_sheet,
+    repeated_column_faults,
+    row_of,
+)
 from costmodel.explore.default_node import node_of_gpu
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail, quoted_value
 from costmodel.ground.record import record
@@ -284,8 +292,10 @@ class _PriceTable:
 
     def read(self, text: str) -> tuple[list[Machine], list[HostedOffer]]:
         """The machines and the APIs of the table."""
-        table = sheet(self.file, text, COLUMNS)
-        faults = list(_semicolon_fault(table) or (*_header_faults(table), *repeated(table.place, table.names)))
+        table = read_sheet(self.file, text, COLUMNS)
+        faults = list(
+            _semicolon_fault(table) or (*_header_faults(table), *repeated_column_faults(table.place, table.names))
+        )
         machines, hosted = list[Machine](), list[HostedOffer]()
         for place, cells in table.records if not faults else ():
             row = row_of(place, table.names, cells, COLUMNS)
@@ -494,7 +504,7 @@ def hourly_rates(text: str) -> list[float]:
     content = file_text(text, largest=LARGEST_TABLE)
     if is_trace(content):
         return _rates([str(rate) for rate in rates_of_trace(content, text)], Place(text))
-    table = sheet(text, content, columns)
+    table = read_sheet(text, content, columns)
     if separated := _semicolon_fault(table):
         raise CostModelError(*separated)
     if missing := [name for name in columns if name not in table.names]:

@@ -17,10 +17,7 @@ from costmodel.estimate.shared.plan_batch import Structure, plan_to_mapping
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import one_fits
-from costmodel.estimate.training_answer.predict_training import (
-    structure_of,
-    usual_etp,
-)
+from costmodel.estimate.training_answer.predict_training import structure_of, usual_etp
 from costmodel.explore.search.cheapest_changes import (
     Change,
     Price,

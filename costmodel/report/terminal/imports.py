@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.exchange.foreign_models import worded
+from costmodel.exchange.foreign_models import loss_words
 from costmodel.exchange.import_result import VERDICTS, Imported, Loss, LossKind
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.import_export.import_file import ImportedFile, is_metadata, values_with_origins
@@ -87,7 +87,7 @@ def _losses(found: Imported | ImportedResults, kind: LossKind) -> list[Line]:
         return [title, *(styled(f"    {row}", DIM) for row in rows_below)]
     losses += [Loss(kind, f"{key.name}: not known", key.place) for key in named]
     places = [f"{loss.place.file}:{loss.place.line}" if loss.place and loss.place.line else "" for loss in losses]
-    rows = [(place, worded(loss).removeprefix(f"{kind}: ")) for place, loss in zip(places, losses, strict=True)]
+    rows = [(place, loss_words(loss).removeprefix(f"{kind}: ")) for place, loss in zip(places, losses, strict=True)]
     return [title, CellTable(("", ""), rows, "kl", headed=False, indent="    ", style=WARN)]
 
 

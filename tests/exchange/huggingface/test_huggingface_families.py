@@ -13,7 +13,7 @@ from verify.real.config_cases import changed
 
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.schemas.model import Layers, Model
-from costmodel.exchange.huggingface import knows
+from costmodel.exchange.huggingface import is_known_option
 from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.families.multimodal import WRAPPERS
 from costmodel.exchange.huggingface.families.refused import REFUSED, UNREAD, reason
@@ -100,7 +100,7 @@ def defaults(family: Family) -> dict[str, str]:
 
 @every_family
 def test_every_option_of_the_class_is_in_the_table(family: Family) -> None:
-    assert [name for name in defaults(family) if not knows(family, name)] == []
+    assert [name for name in defaults(family) if not is_known_option(family, name)] == []
 
 
 @every_family

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.exchange.tables.kernel_table import KINDS, of_runs, read_timings, told_kinds
+from costmodel.exchange.tables.kernel_table import KINDS, is_run_table, read_timings, table_kind_lines
 from costmodel.exchange.tables.nccl_tests import OPERATIONS
 from costmodel.ground.errors import CostModelError
 
@@ -90,7 +90,7 @@ def test_headers_are_known_whatever_their_capitals(tmp_path: Path) -> None:
 
 
 def test_no_timings_are_of_runs(tmp_path: Path) -> None:
-    assert [of_runs(written(tmp_path, text)) for text in (GEMM, CLUSTER, NOW, OLD)] == [False] * 4
+    assert [is_run_table(written(tmp_path, text)) for text in (GEMM, CLUSTER, NOW, OLD)] == [False] * 4
 
 
 def test_decode_is_known_by_the_name_of_the_file(tmp_path: Path) -> None:
@@ -354,6 +354,6 @@ def test_no_bytes_break_it(tmp_path: Path, data: bytes, run: Any) -> None:
 
 def test_every_kind_is_told(run: Any) -> None:
     answer = run("explain", "D015").out
-    assert all(line in answer for line in told_kinds())
-    assert len(list(told_kinds())) == len(KINDS) + 1, "and that runs are taken too"
+    assert all(line in answer for line in table_kind_lines())
+    assert len(list(table_kind_lines())) == len(KINDS) + 1, "and that runs are taken too"
     assert set(OPERATIONS) >= {"all_reduce", "all_gather", "reduce_scatter", "alltoall"}

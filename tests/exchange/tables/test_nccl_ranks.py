@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.exchange.tables.nccl_tests import nccl_remarks, nccl_rows, ranks_of
+from costmodel.exchange.tables.nccl_tests import nccl_remarks, nccl_rows, possible_ranks
 from costmodel.ground.errors import CostModelError
 
 HEADER = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
@@ -41,4 +41,4 @@ def test_rates_of_other_operations_are_taken_at_their_own_factor() -> None:
     """An all-gather carries what all but one rank hold once, so its ratio is under 1."""
     rows = nccl_rows("all_gather_perf.txt", text(16, 1, "none"), per_node=8)
     assert {row.number("gpus") for row in rows} == {16}
-    assert ranks_of([(100.0, 100.0)], 1, 8) == []  # no number of ranks carries all of it
+    assert possible_ranks([(100.0, 100.0)], 1, 8) == []  # no number of ranks carries all of it

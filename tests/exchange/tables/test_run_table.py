@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.text.files import file_text
-from costmodel.exchange.tables.kernel_table import of_runs
+from costmodel.exchange.tables.kernel_table import is_run_table
 from costmodel.exchange.tables.run_table import ALIASES, COLUMNS, MEMORIES, REQUIRED, TIMES, read_table
 from costmodel.ground.errors import CostModelError
 
@@ -77,12 +77,12 @@ def test_headers_are_known_whatever_their_capitals(tmp_path: Path) -> None:
     (row,) = read_table(path).rows
     assert (row.number("layers"), row.number("step_time_s"), row.text("notes")) == (48.0, 1.42, "full")
     assert (row.number("micro_batch"), row.text("Tier")) == (4.0, "core")
-    assert of_runs(path)
+    assert is_run_table(path)
 
 
 @pytest.mark.parametrize("header", [HEADER, ",".join(f'"{name}"' for name in HEADER.split(",")), f"\n\n{HEADER}"])
 def test_a_table_of_runs_is_known_however_it_is_quoted(tmp_path: Path, header: str) -> None:
-    assert of_runs(written(tmp_path, f"{header}\n{ROW}\n"))
+    assert is_run_table(written(tmp_path, f"{header}\n{ROW}\n"))
 
 
 def test_every_column_is_told() -> None:

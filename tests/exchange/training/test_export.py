@@ -22,9 +22,9 @@ from costmodel.documents.schemas.scenario import Plan
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.training_answer.predict_training import answer, predict
 from costmodel.exchange.megatron.scenario import read_options
-from costmodel.exchange.training.formats import TARGETS, Exported, exported
+from costmodel.exchange.training.formats import TARGETS, Exported, exported_training
 from costmodel.exchange.training.job import Job
-from costmodel.exchange.write_yaml import shape
+from costmodel.exchange.write_yaml import model_shape
 from costmodel.explore.compare.select_plan import plan_of_row
 from costmodel.explore.import_export.export_plan import training_job_of
 from costmodel.explore.search.search import search
@@ -70,7 +70,7 @@ def test_every_plan_of_a_search_comes_back_or_its_key_is_named(
     refused: Counter[str] = Counter()
     plans = jobs(name, request.config.getoption("--fuzz") or 48)
     for job in plans:
-        found = exported(TARGETS[target], job)
+        found = exported_training(TARGETS[target], job)
         for fault in found.faults:
             assert fault.code == "X009"
             assert fault.place is not None
@@ -85,7 +85,7 @@ def test_every_plan_of_a_search_comes_back_or_its_key_is_named(
 def test_a_script_that_is_imported_costs_what_the_plan_costs(name: str) -> None:
     """Not the keys are compared here but what the equations make of them."""
     for job in jobs(name)[::17]:
-        found = exported(TARGETS["megatron"], job)
+        found = exported_training(TARGETS["megatron"], job)
         if found.faults or any("assume.overlap" in note for note in found.notes):
             continue  # with tensor parallelism that nothing hides, as the note says
         back = training(any_from(DocumentReader(), document(found, job), "back", ()))
@@ -104,7 +104,7 @@ def test_models_of_the_library_come_back_from_options_of_megatron(shape: str) ->
     layers = sum(kind.count for kind in read("model", shape).layers)
     asked = case(shape, nodes=8 * round(layers), sequence=2048, plan={"zero": 1}, global_batch=64 * round(layers))
     job = training_job_of(answer(predict(asked).inputs, Plan(zero=1, recompute="none")))
-    found = exported(TARGETS["megatron"], job)
+    found = exported_training(TARGETS["megatron"], job)
     assert not [fault.sentence for fault in found.faults]
     corrected = "--moe-router-enable-expert-bias" in found.text  # Megatron-LM has it beside sigmoid scores alone
     assert corrected == ("--moe-router-score-function sigmoid" in found.text) == (shape == "deepseek-v3")
@@ -118,14 +118,14 @@ def test_models_of_the_library_come_back_from_options_of_megatron(shape: str) ->
 def test_a_flavor_of_torchtitan_is_a_shape_whatever_its_longest_sequence(shape: str, flavor: str) -> None:
     asked = case(shape, nodes=64, sequence=2048, plan={"zero": 3}, global_batch=512, stack="fsdp2")
     job = training_job_of(answer(predict(asked).inputs, Plan(zero=3, recompute="full", micro_batch=1)))
-    found = exported(TARGETS["torchtitan"], job)
+    found = exported_training(TARGETS["torchtitan"], job)
     assert (f'model_registry("{flavor}")' in found.text) == bool(flavor)
     assert any("no flavor of torchtitan" in note for note in found.notes) != bool(flavor)
 
 
 def test_a_shipped_scenario_is_exported() -> None:
     found = training(load_any("llama-3-70b-512", ()))
-    text = exported(TARGETS["megatron"], training_job_of(predict(found))).text
+    text = exported_training(TARGETS["megatron"], training_job_of(predict(found))).text
     assert "--nproc-per-node 8 --nnodes 64" in text
     assert "--tensor-model-parallel-size 8" in text
 
@@ -151,7 +151,7 @@ def test_a_recipe_of_torchtitan_comes_back_with_its_model(name: str, run: Any, t
     back = run(*again[2:], "--json", cwd=tmp_path)
     assert back.code == 0, back.err
     found = json.loads(back.out)["document"]
-    assert shape(read("model", found["model"])) == shape(read("model", name))
+    assert model_shape(read("model", found["model"])) == model_shape(read("model", name))
     assert (found["workload"]["sequence"], found["workload"]["global_batch"]) == (4096, 1024)
 
 

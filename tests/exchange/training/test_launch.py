@@ -17,7 +17,7 @@ from costmodel.exchange.import_result import Imported, Origin, OriginValue
 from costmodel.exchange.training import deepspeed, torchtitan, transformers
 from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.training.formats import read_layer
-from costmodel.exchange.training.merge_training import settled
+from costmodel.exchange.training.merge_training import merged_training
 from costmodel.explore.import_export.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError, Fault
 
@@ -88,7 +88,7 @@ def read(text: Any, world: int | None = None, **more: Any) -> Imported:
     facts |= {} if world is None else {"accelerators": world}
     layer = read_layer(body, "launch", detected(body, "launch").name)
     given = {key: OriginValue(value, MEANT) for key, value in facts.items() if key not in layer.facts}
-    return settled([layer, Layer("", given)], "launch")
+    return merged_training([layer, Layer("", given)], "launch")
 
 
 def faults(text: Any, world: int | None = None, **more: Any) -> list[Fault]:
@@ -142,8 +142,8 @@ def test_an_old_key_offloads_the_optimizer_and_its_age_is_said() -> None:
 
 def test_auto_leaves_a_value_to_another_file() -> None:
     found = read_layer(json.dumps(AUTO), "ds.json", deepspeed.TITLE)
-    assert settled([found], "ds.json").missing  # batch, accelerators, type, model, sequence
-    sentences = [fault.sentence for fault in settled([found], "ds.json").missing]
+    assert merged_training([found], "ds.json").missing  # batch, accelerators, type, model, sequence
+    sentences = [fault.sentence for fault in merged_training([found], "ds.json").missing]
     assert "the batch is not stated" in sentences
     assert "the type to train in is not stated" in sentences
     arguments = (
@@ -154,7 +154,7 @@ def test_auto_leaves_a_value_to_another_file() -> None:
         read_layer(arguments, "args.yaml", transformers.TITLE),
         Layer("", {"accelerators": OriginValue(8, MEANT)}),
     ]
-    together = settled(both, "ds.json")
+    together = merged_training(both, "ds.json")
     assert plan(together) == {"dp": 8, "micro_batch": 2, "zero": 3, "recompute": "full"}
     assert workload(together)["global_batch"] == 64
 
@@ -219,7 +219,7 @@ def test_chunks_of_a_pipeline_rank_count_the_ends(each: int, vpp: int) -> None:
     text = TITAN.replace("tensor_parallel_degree = 8", pipeline)
     layer = read_layer(text, "t.toml", torchtitan.TITLE)
     world = {"accelerators": OriginValue(48, MEANT)}
-    found = settled([layer, Layer("", world)], "t.toml", 34)
+    found = merged_training([layer, Layer("", world)], "t.toml", 34)
     assert plan(found)["vpp"] == vpp
     assert plan(found)["zero"] == 2  # not resharded behind forward, in a pipeline
 

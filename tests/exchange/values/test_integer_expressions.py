@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.exchange.values import evaluated
+from costmodel.exchange.values import evaluate_expression
 
 
 @pytest.mark.parametrize(
@@ -23,12 +23,12 @@ from costmodel.exchange.values import evaluated
     ],
 )
 def test_an_expression_comes_to_its_value(text: str, value: object) -> None:
-    assert evaluated(text) == value
+    assert evaluate_expression(text) == value
 
 
 @given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6), st.sampled_from("+-*"))
 def test_numbers_by_name_are_as_python_has_them(left: int, right: int, sign: str) -> None:
-    assert evaluated(f"A{sign}B", {"A": left, "B": right}) == eval(f"{left}{sign}({right})")
+    assert evaluate_expression(f"A{sign}B", {"A": left, "B": right}) == eval(f"{left}{sign}({right})")
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_numbers_by_name_are_as_python_has_them(left: int, right: int, sign: str
 )  # fmt: skip
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        evaluated(text)
+        evaluate_expression(text)

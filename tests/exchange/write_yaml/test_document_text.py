@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.documents.text.yaml_tree import parse
-from costmodel.exchange.foreign_models import name_of
+from costmodel.exchange.foreign_models import model_name_in_path
 from costmodel.exchange.values import document_name
 from costmodel.exchange.write_yaml import document_text
 
@@ -71,4 +71,4 @@ def test_any_title_gives_a_name_of_a_document(text: str) -> None:
     ],
 )
 def test_a_model_is_called_as_its_folder_or_file(path: str, name: str) -> None:
-    assert name_of(path) == name
+    assert model_name_in_path(path) == name

@@ -22,24 +22,24 @@ from costmodel.exchange.huggingface.layer_patterns import (
     SHARED_WIDTH,
     all_mlps,
     assumed_value,
-    by_mlp_type,
     copy_of,
     everywhere,
+    experts_after_dense,
     has_one_per_layer,
     layer_count,
     layers,
-    leading_dense,
+    listed_feeds,
     uncounted_parameters,
 )
 from costmodel.exchange.import_result import OriginValue
-from costmodel.exchange.values import shown
+from costmodel.exchange.values import as_text
 
 # --- families with latent attention: DeepSeek and those built like it
 
 
 YES, NO = Fact(True), Fact(False)
 NO_HEADS = ("kv_heads", "head_dim")  # latent attention has widths of its own
-FIRST_DENSE = by_mlp_type(leading_dense)
+FIRST_DENSE = listed_feeds(experts_after_dense)
 _QUIET = (
     "head_dim", "qk_head_dim", "num_key_value_heads", "rope_interleave", "scoring_func", "topk_method", "ep_size",
     "seq_aux", "aux_loss_alpha", "mlp_bias", "routed_scaling_factor", "norm_topk_prob",
@@ -57,7 +57,7 @@ DEEPSEEK_V3 = LLAMA.like(
     groups=option("n_group", default=8), group_limit=option("topk_group", default=4),
     leading_dense=option("first_k_dense_replace", default=3),
     prediction_depth=option("num_nextn_predict_layers", "num_mtp_layers"),
-    layers=layers(everywhere("latent"), leading_dense), losses=(LATENT_BIASES,),
+    layers=layers(everywhere("latent"), experts_after_dense), losses=(LATENT_BIASES,),
     refusals=(Refusal("moe_layer_freq", (1,), "the class builds experts in every layer behind the first"),),
     quiet=_QUIET,
 )  # fmt: skip
@@ -173,22 +173,22 @@ class CompressedLayer(NamedTuple):
     hashed: bool
 
 
-def _attention(config: Config) -> list[str]:
+def _attention_kinds(config: Config) -> list[str]:
     """The attention kind of every layer: from layer_types, else the compression ratios, else the default pattern."""
     count, types, ratios = layer_count(config), config["layer_types"], config["entry_ratios"]
     if types.value is not None:
         if not has_one_per_layer(config, types.value, count, "layer_types"):
             return [_WINDOW] * count
-        return [_known_kind(config, kind, "layer_types", kind in _BY_RATIO.values()) for kind in types.value]
+        return [_checked_kind(config, kind, "layer_types", kind in _BY_RATIO.values()) for kind in types.value]
     if ratios.value is not None:
         if len(ratios.value) < count:
-            _too_few(config, count)
+            _refuse_short_list(config, count)
             return [_WINDOW] * count
-        return [_mixer_of_ratio(config, ratio) for ratio in ratios.value[:count]]
+        return [_kind_of_ratio(config, ratio) for ratio in ratios.value[:count]]
     return [_SPARSE if index > 2 and index % 2 else _HEAVY for index in range(count)]
 
 
-def _too_few(config: Config, count: int) -> None:
+def _refuse_short_list(config: Config, count: int) -> None:
     """Records a fault for a list that is shorter than the number of layers, unless it already has a fault."""
     ratios = config["entry_ratios"]
     if config.sound("entry_ratios", "layer_count"):
@@ -196,16 +196,18 @@ def _too_few(config: Config, count: int) -> None:
         config.refuse("X005", sentence, ratios.place, "one entry for every layer")
 
 
-def _mixer_of_ratio(config: Config, ratio: object) -> str:
+def _kind_of_ratio(config: Config, ratio: object) -> str:
+    """The kind of attention that a compression ratio stands for; a fault for an unknown ratio."""
     whole = ratio if isinstance(ratio, int) and not isinstance(ratio, bool) else -1
-    return _known_kind(config, _BY_RATIO.get(whole, ratio), "entry_ratios", whole in _BY_RATIO)
+    return _checked_kind(config, _BY_RATIO.get(whole, ratio), "entry_ratios", whole in _BY_RATIO)
 
 
-def _known_kind(config: Config, kind: object, field: str, known: bool) -> str:
+def _checked_kind(config: Config, kind: object, field: str, known: bool) -> str:
+    """The kind of attention if it is known; else a fault is recorded and a window returned."""
     if known and isinstance(kind, str):
         return kind
     key = "layer_types" if field == "layer_types" else "compress_ratios"
-    config.refuse("X003", f"{config.family.classes[0]} with {key} {shown(kind)}", config[field].place)
+    config.refuse("X003", f"{config.family.classes[0]} with {key} {as_text(kind)}", config[field].place)
     return _WINDOW
 
 
@@ -219,15 +221,16 @@ def _hashed_layers(config: Config) -> list[bool]:
         return [False] * count
     for kind in types.value:
         if not isinstance(kind, str) or kind not in _FEEDS:
-            config.refuse("X003", f"{config.family.classes[0]} with mlp_layer_types {shown(kind)}", types.place)
+            config.refuse("X003", f"{config.family.classes[0]} with mlp_layer_types {as_text(kind)}", types.place)
     return [_FEEDS.get(str(kind), False) for kind in types.value]
 
 
 def _compressed_layers(config: Config) -> Sequence[CompressedLayer]:
-    return [CompressedLayer(*mark) for mark in zip(_attention(config), _hashed_layers(config), strict=True)]
+    """A mark for every layer: its kind of attention, and whether a hash chooses its experts."""
+    return [CompressedLayer(*mark) for mark in zip(_attention_kinds(config), _hashed_layers(config), strict=True)]
 
 
-def _layer_half(config: Config, mark: CompressedLayer) -> Half:
+def _layer_section(config: Config, mark: CompressedLayer) -> Half:
     """The document of one layer: compressed attention and its experts."""
     rates = {_SPARSE: "sparse_rate", _HEAVY: "heavy_rate"}
     rate, sparse = rates.get(mark.attention), mark.attention == _SPARSE
@@ -242,11 +245,12 @@ def _layer_half(config: Config, mark: CompressedLayer) -> Half:
 def _prediction_module(config: Config) -> Half:
     """The multi-token-prediction module: window attention, or the kind that the ratio after the last layer gives."""
     ratios, count = config["entry_ratios"].value or [], layer_count(config)
-    kind = _mixer_of_ratio(config, ratios[count]) if len(ratios) > count else _WINDOW
-    return _layer_half(config, CompressedLayer(kind, hashed=False))
+    kind = _kind_of_ratio(config, ratios[count]) if len(ratios) > count else _WINDOW
+    return _layer_section(config, CompressedLayer(kind, hashed=False))
 
 
-def _rope_written(config: Config) -> OriginValue:
+def _rotary_width(config: Config) -> OriginValue:
+    """The rotary width of a head: as stated, or a share of the head's width."""
     share = config["rotary_share"].value
     if share is None:
         return config["written_rope"]
@@ -261,7 +265,7 @@ COMPRESSED_FAMILIES = [
         vocab=129280, hidden=4096, layer_count=43, heads=64, head_dim=option("head_dim", default=512),
         max_sequence=1048576, query_rank=option("q_lora_rank", default=1024),
         written_rope=option("qk_rope_head_dim", default=64), rotary_share=option("partial_rotary_factor"),
-        rope_dim=DerivedValue("qk_rope_head_dim, or head_dim x partial_rotary_factor", _rope_written),
+        rope_dim=DerivedValue("qk_rope_head_dim, or head_dim x partial_rotary_factor", _rotary_width),
         window=option("sliding_window", default=128), sinks=YES,
         output_groups=option("o_groups", default=8), output_rank=option("o_lora_rank", default=1024),
         sparse_rate=option("compress_rate_csa", "compress_rates.compressed_sparse_attention", default=4),
@@ -275,7 +279,7 @@ COMPRESSED_FAMILIES = [
         shared_hidden=copy_of("expert_hidden"),
         hash_layers=option("num_hash_layers", default=3, null=assumed_value(3, "as the class takes it")),
         mlp_types=option("mlp_layer_types"), prediction_depth=option("num_nextn_predict_layers"),
-        layers=_compressed_layers, build=_layer_half, ahead=_prediction_module,
+        layers=_compressed_layers, build=_layer_section, ahead=_prediction_module,
         refusals=(
             Refusal("num_key_value_heads", (1,), "all heads of the class read one key"),
             Refusal("n_shared_experts", (1,), "the class builds one shared expert"),

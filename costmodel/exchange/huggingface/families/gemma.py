@@ -1,5 +1,4 @@
-"""Gemma and its kin: heads wider than the stream's share, an MLP of three matrices though the activation is a GELU;
-Gemma 4 and Gemma 3n, whose layers share keys and have a table each."""
+"""The Gemma families: wide heads and gated GELU MLPs; layers of Gemma 3n and 4 that share keys and values."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ from costmodel.exchange.huggingface.family import (
 )
 from costmodel.exchange.huggingface.layer_patterns import (
     all_mlps,
-    by_layer_type,
     copy_of,
-    full_every,
+    full_every_nth,
     layer_count,
     layers,
     leading_layers,
+    listed_mixers,
 )
 from costmodel.exchange.import_result import OriginValue
 
@@ -45,7 +44,7 @@ GEMMA_2 = GEMMA.like(
     heads=option("num_attention_heads", default=8, was=(("4.47", 16),)),
     kv_heads=option("num_key_value_heads", default=4, was=(("4.47", 16),)),
     norms=4, window=option("sliding_window", default=4096), window_pattern=Fact(2), layer_types=option("layer_types"),
-    layers=layers(by_layer_type(full_every), all_mlps), quiet=(*GEMMA.quiet, *_SOFT_CAPS),
+    layers=layers(listed_mixers(full_every_nth), all_mlps), quiet=(*GEMMA.quiet, *_SOFT_CAPS),
 )  # fmt: skip
 
 FAMILIES = [
@@ -69,9 +68,9 @@ class SharingLayer(NamedTuple):
     shared: bool
 
 
-def _layers(config: Config) -> Sequence[SharingLayer]:
+def _layer_marks(config: Config) -> Sequence[SharingLayer]:
     """A mark for every layer: with or without a window; the last `shared_layers` layers share keys and values."""
-    mixers = by_layer_type(full_every)(config)
+    mixers = listed_mixers(full_every_nth)(config)
     if config["streams"].value is None:
         mixers[-1] = "full"
     own = layer_count(config) - leading_layers(config, "shared_layers")
@@ -146,7 +145,7 @@ GEMMA_4 = GEMMA.like(
     experts=DerivedValue("num_experts, with enable_moe_block", _routed_experts), top_k=option("top_k_experts"),
     expert_hidden=option("moe_intermediate_size"), router_bias=YES,
     shared_hidden=DerivedValue("the MLP beside the experts", _wide_experts),
-    layers=_layers, build=_layer_section,
+    layers=_layer_marks, build=_layer_section,
     refusals=(
         Refusal("per_layer_config", (None,), "its layers may have any heads"),
         Refusal("use_bidirectional_attention", (None, "vision"), "every token sees all others, as in an encoder"),
@@ -164,7 +163,7 @@ GEMMA_3N = GEMMA.like(
     entry_rows=option("vocab_size_per_layer_input", default=262144),
     entry_width=option("hidden_size_per_layer_input", default=256),
     streams=option("altup_num_inputs", default=4), stream_rule=Fact("alternating"),
-    side_rank=option("laurel_rank", default=64), layers=_layers, build=_layer_section,
+    side_rank=option("laurel_rank", default=64), layers=_layer_marks, build=_layer_section,
     quiet=("hidden_activation", "final_logit_softcapping", "altup_active_idx", "altup_coef_clip", "altup_correct_scale",
            "activation_sparsity_pattern"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Families of the GPT kind: layer norms with biases, an MLP of two matrices, learned positions, ALiBi or rotary."""
+"""The GPT families: layer norms with biases, two-matrix MLPs, and learned, ALiBi or rotary positions."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from costmodel.exchange.huggingface.layer_patterns import (
     multiple_of,
     one_if,
     per_layer,
-    product,
+    product_of,
     uncounted_parameters,
-    windowed,
+    window_or_full,
     windows_everywhere,
 )
 from costmodel.exchange.import_result import OriginValue
@@ -91,14 +91,14 @@ def _gpt_neo_layers(config: Config) -> Sequence[LayerHalves]:
     """The layers of attention_types such as [[["global", "local"], 12]]: a list of kinds and its repeat count."""
     listed, count = config["block_types"], layer_count(config)
     if listed.value is None:
-        return [LayerHalves(("full", windowed(config))[index % 2], "mlp") for index in range(count)]
+        return [LayerHalves(("full", window_or_full(config))[index % 2], "mlp") for index in range(count)]
     mixers: list[Mixer] = []
     for entry in listed.value:
         run, often = entry if isinstance(entry, list) and len(entry) == 2 else (None, 0)
         if not isinstance(run, list) or not isinstance(often, int) or not 0 <= often <= count:
             config.refuse("D006", "a list of kinds and how often is expected in attention_types", listed.place)
             return [LayerHalves("full", "mlp")] * count
-        mixers += [windowed(config) if kind == "local" else "full" for kind in run] * often
+        mixers += [window_or_full(config) if kind == "local" else "full" for kind in run] * often
     if len(mixers) != count:
         config.refuse("X005", f"attention_types makes {len(mixers)} layers, and the model has {count}", listed.place)
         return [LayerHalves("full", "mlp")] * count
@@ -109,6 +109,7 @@ def _gpt_neo_layers(config: Config) -> Sequence[LayerHalves]:
 
 
 def _falcon_kv_heads(config: Config) -> OriginValue:
+    """The number of key-value heads of Falcon: as stated for new decoders, 1 for multi-query, else all heads."""
     if config.flag("new_decoder"):
         return config["falcon_kv_heads"]
     return config.derived(1, "multi_query: 1", "multi_query") if config.flag("multi_query") else config["heads"]
@@ -123,6 +124,7 @@ def _falcon_norms(config: Config) -> OriginValue:
 
 
 def _falcon_parallel(config: Config) -> OriginValue:
+    """Whether attention and MLP of Falcon run in parallel, as in all new decoders."""
     parallel = config.flag("new_decoder") or config.flag("parallel_attention")
     return config.derived(parallel, "parallel_attn, or new_decoder_architecture", "parallel_attention", "new_decoder")
 
@@ -164,7 +166,7 @@ FAMILIES = [
     LLAMA.like(
         "gpt_neox_japanese", ("GPTNeoXJapaneseForCausalLM",), "GPTNeoXJapaneseConfig", types=("gpt_neox_japanese",),
         hidden=2560, kv_heads=copy_of("heads"), head_dim=HIDDEN_BY_HEADS, tied=True,
-        expansion=option("intermediate_multiple_size", default=4), ffn_hidden=product("expansion", "hidden"),
+        expansion=option("intermediate_multiple_size", default=4), ffn_hidden=product_of("expansion", "hidden"),
         biases=NO, mlp_biases=NO, gated=NO, norm="layernorm", quiet=("rotary_pct", "rotary_emb_base"),
         losses=(uncounted_parameters("the last layer's attention has a bias", lambda config: config.number("hidden")),),
     ),

@@ -1,4 +1,4 @@
-"""Families with layers of linear attention among layers of attention."""
+"""Families that mix layers of linear attention with layers of full attention."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from costmodel.exchange.huggingface.family import Config, Fact, Mixer, Refusal, 
 from costmodel.exchange.huggingface.layer_patterns import (
     all_experts,
     all_mlps,
-    by_layer_type,
-    by_mlp_type,
     copy_of,
+    experts_after_dense,
+    experts_every_nth,
     latent_biases,
     layer_count,
     layers,
-    leading_dense,
+    listed_feeds,
     listed_layers,
-    sparse_steps,
+    listed_mixers,
     uncounted_parameters,
 )
 
 YES, NO = Fact(True), Fact(False)
 
 
-def _full_every(config: Config) -> list[Mixer]:
+def _full_every_nth(config: Config) -> list[Mixer]:
     """Attention in every nth layer, linear attention in the others."""
     step, count = config["window_pattern"].value, layer_count(config)
     if not isinstance(step, int) or step < 1:
@@ -35,7 +35,7 @@ def _full_every(config: Config) -> list[Mixer]:
     return ["linear" if (index + 1) % step else "full" for index in range(count)]
 
 
-def _every_second(config: Config) -> list[Mixer]:
+def _alternating(config: Config) -> list[Mixer]:
     """Attention and linear attention in turn, attention first."""
     return ["linear" if index % 2 else "full" for index in range(layer_count(config))]
 
@@ -49,7 +49,7 @@ def _kimi_mixers(config: Config) -> list[Mixer]:
 
 
 def _kimi_layer_mixers(config: Config) -> list[Mixer]:
-    return ["latent" if mixer == "full" else mixer for mixer in by_layer_type(_kimi_mixers)(config)]
+    return ["latent" if mixer == "full" else mixer for mixer in listed_mixers(_kimi_mixers)(config)]
 
 
 _KIMI_BIASES = uncounted_parameters(
@@ -82,7 +82,7 @@ _QWEN_3_NEXT = QWEN_2_MOE.like(
     "qwen3_next", ("Qwen3NextForCausalLM",), "Qwen3NextConfig", types=("qwen3_next",), without=_WITHOUT,
     vocab=151936, layer_count=48, heads=16, kv_heads=2, ffn_hidden=5632,
     experts=option("num_experts", "num_local_experts", default=512), top_k=10, expert_hidden=512, shared_hidden=512,
-    layers=layers(by_layer_type(_full_every), sparse_steps), refusals=(_GATED,), **_DELTA,
+    layers=layers(listed_mixers(_full_every_nth), experts_every_nth), refusals=(_GATED,), **_DELTA,
 )  # fmt: skip
 
 FAMILIES = [
@@ -92,12 +92,12 @@ FAMILIES = [
         types=("qwen3_5_moe_text",), without=("sparse_step", "numbered_layers"), vocab=248320, layer_count=40,
         experts=option("num_experts", "num_local_experts", default=256), top_k=8, ffn_hidden=copy_of("expert_hidden"),
         prediction_depth=option("mtp_num_hidden_layers"),
-        layers=layers(by_layer_type(_full_every), all_experts), quiet=_QUIET,
+        layers=layers(listed_mixers(_full_every_nth), all_experts), quiet=_QUIET,
     ),
     PLAIN.like(
         "qwen3_5_text", ("Qwen3_5ForCausalLM",), "Qwen3_5TextConfig", types=("qwen3_5_text",),
         vocab=248320, hidden=4096, ffn_hidden=12288, layer_count=32, heads=16, kv_heads=4, max_sequence=32768,
-        prediction_depth=option("mtp_num_hidden_layers"), layers=layers(by_layer_type(_full_every), all_mlps),
+        prediction_depth=option("mtp_num_hidden_layers"), layers=layers(listed_mixers(_full_every_nth), all_mlps),
         refusals=(_GATED,), quiet=_QUIET, **_DELTA,
     ),
     LLAMA.like(
@@ -109,7 +109,7 @@ FAMILIES = [
         linear_rule=Fact("lightning"), linear_heads=copy_of("heads"), linear_value_dim=copy_of("head_dim"),
         linear_key_heads=copy_of("heads"), linear_key_dim=copy_of("head_dim"), linear_conv=Fact(None),
         linear_chunk=option("block_size", default=256), layer_types=option("layer_types"),
-        layers=layers(by_layer_type(_every_second), all_experts),
+        layers=layers(listed_mixers(_alternating), all_experts),
         quiet=("full_attn_alpha_factor", "full_attn_beta_factor", "linear_attn_alpha_factor", "sliding_window",
                "linear_attn_beta_factor", "mlp_alpha_factor", "mlp_beta_factor", "router_jitter_noise"),
     ),
@@ -128,7 +128,7 @@ FAMILIES = [
         linear_conv=option("linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim", default=4),
         linear_chunk=Fact(64), numbered_layers=option("linear_attn_config.full_attn_layers"),
         layer_types=option("layer_types"), mlp_types=option("mlp_layer_types"), prediction_depth=Fact(None),
-        layers=layers(_kimi_layer_mixers, by_mlp_type(leading_dense)), tied=NO,
+        layers=layers(_kimi_layer_mixers, listed_feeds(experts_after_dense)), tied=NO,
         losses=(_KIMI_BIASES,),
         refusals=(*DEEPSEEK_V3.refusals, Refusal("tie_word_embeddings", (False,), "the class ties nothing")),
         quiet=(*DEEPSEEK_V3.quiet, "mla_use_nope", "moe_renormalize", "moe_router_activation_func",

@@ -1,4 +1,4 @@
-"""Dense families of the Llama kind: rotary positions, RMS norms, mostly an MLP of three matrices."""
+"""The Llama families: dense, with rotary positions, RMS norms and, mostly, three-matrix MLPs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from costmodel.exchange.huggingface.layer_patterns import (
     NO_NORM_WEIGHTS,
     POST_NORMS,
     all_mlps,
-    by_layer_type,
     copy_of,
     everywhere,
-    full_every,
+    full_every_nth,
     full_first_of,
     heads_fill_hidden,
     layers,
+    listed_mixers,
     per_layer,
     uncounted_parameters,
+    windows_after_first,
     windows_everywhere,
-    windows_from,
     windows_without_positions,
 )
 
 YES, NO = Fact(True), Fact(False)
-ALTERNATING = layers(by_layer_type(full_every), all_mlps)
+ALTERNATING = layers(listed_mixers(full_every_nth), all_mlps)
 
 EVEN_HEADS = Refusal("head_dim", ("=head_dim", None), "the class works with heads of hidden size / heads alone")
 
@@ -99,7 +99,7 @@ FAMILIES = [
         "granite_swa", ("GraniteSWAForCausalLM",), "GraniteSWAConfig", types=("granite_swa",), vocab=100352,
         hidden=2560, ffn_hidden=8192, layer_count=24, heads=20, kv_heads=4, max_sequence=8192, tied=True, sinks=YES,
         head_dim=HIDDEN_BY_HEADS, window=option("sliding_window", default=128), layer_types=option("layer_types"),
-        layers=layers(by_layer_type(full_first_of(4)), all_mlps),
+        layers=layers(listed_mixers(full_first_of(4)), all_mlps),
         quiet=(
             "embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier",
             "layer_rope_theta",
@@ -120,7 +120,7 @@ FAMILIES = [
         "cwm", ("CwmForCausalLM",), "CwmConfig", types=("cwm",), vocab=128256, hidden=6144, ffn_hidden=21504,
         layer_count=64, heads=48, kv_heads=8, head_dim=128, max_sequence=131072, biases=NO,
         window=option("sliding_window", default=8192), layer_types=option("layer_types"),
-        layers=layers(by_layer_type(full_first_of(4)), all_mlps),
+        layers=layers(listed_mixers(full_first_of(4)), all_mlps),
     ),
     LLAMA.like(
         "seed_oss", ("SeedOssForCausalLM",), "SeedOssConfig", types=("seed_oss",), vocab=155136, ffn_hidden=27648,
@@ -159,7 +159,7 @@ FAMILIES = [
         layer_count=36, heads=16, kv_heads=4, max_sequence=32768, tied=True,
         window=option("sliding_window"), windowed=option("use_sliding_window", default=False),
         block_types=option("no_rope_layers"), window_pattern=option("no_rope_layer_interval", default=4),
-        layer_types=option("layer_types"), layers=layers(by_layer_type(windows_without_positions), all_mlps),
+        layer_types=option("layer_types"), layers=layers(listed_mixers(windows_without_positions), all_mlps),
     ),
     LLAMA.like(
         "glm", ("GlmForCausalLM",), "GlmConfig", types=("glm",), vocab=151552, ffn_hidden=13696, layer_count=40,
@@ -205,7 +205,7 @@ FAMILIES = [
     PLAIN.like(
         "ministral", ("MinistralForCausalLM",), "MinistralConfig", types=("ministral",), ffn_hidden=14336,
         kv_heads=8, max_sequence=131072, window=option("sliding_window", default=4096),
-        layer_types=option("layer_types"), layers=layers(by_layer_type(windows_everywhere), all_mlps),
+        layer_types=option("layer_types"), layers=layers(listed_mixers(windows_everywhere), all_mlps),
     ),
     PLAIN.like(
         "ministral3", ("Ministral3ForCausalLM",), "Ministral3Config", types=("ministral3",), vocab=131072,
@@ -222,14 +222,14 @@ FAMILIES = [
         vocab=151936, ffn_hidden=22016, kv_heads=32, max_sequence=32768, biases=YES, output_bias=NO,
         window=option("sliding_window", default=4096), windowed=option("use_sliding_window", default=False),
         window_from=option("max_window_layers", default=28), layer_types=option("layer_types"),
-        layers=layers(by_layer_type(windows_from), all_mlps),
+        layers=layers(listed_mixers(windows_after_first), all_mlps),
     ),
     PLAIN.like(
         "qwen3", ("Qwen3ForCausalLM",), "Qwen3Config", types=("qwen3",), vocab=151936, ffn_hidden=22016,
         kv_heads=32, head_dim=128, max_sequence=32768, biases=option("attention_bias", default=False), qk_norm=YES,
         window=option("sliding_window", default=4096), windowed=option("use_sliding_window", default=False),
         window_from=option("max_window_layers", default=28), layer_types=option("layer_types"),
-        layers=layers(by_layer_type(windows_from), all_mlps),
+        layers=layers(listed_mixers(windows_after_first), all_mlps),
     ),
     PLAIN.like(
         "exaone4", ("Exaone4ForCausalLM",), "Exaone4Config", types=("exaone4",), vocab=102400, ffn_hidden=16384,

@@ -1,4 +1,4 @@
-"""Families with Mamba mixers: Mamba-2 or Mamba-1, alone, among layers of attention, or beside it (Hymba)."""
+"""Families with Mamba mixers: Mamba-1 or Mamba-2 alone, mixed with attention layers, or in parallel (Hymba)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from costmodel.exchange.huggingface.layer_patterns import (
     listed_layers,
 )
 from costmodel.exchange.import_result import OriginValue
-from costmodel.exchange.values import shown
+from costmodel.exchange.values import as_text
 
 # --- families with Mamba-2 mixers, alone or among layers of attention
 
@@ -81,7 +81,7 @@ def _head_dim(config: Config) -> OriginValue | None:
 HEAD_DIM = DerivedValue("as stated, else expand x hidden / heads of the state space", _head_dim)
 
 
-def _beside_head_dim(config: Config) -> OriginValue:
+def _stated_or_derived_head_dim(config: Config) -> OriginValue:
     """The width of a head: as stated, else the mixer width over its heads, else from the expansion factor."""
     written, width = config["written_head_dim"], config["mixer_width"].value
     if written.value is not None and written.value != "auto":
@@ -95,14 +95,16 @@ def _beside_head_dim(config: Config) -> OriginValue:
 # --- orders
 
 
-def _one_of(config: Config, types: Sequence[object], known: dict[str, Mixer]) -> list[Mixer]:
+def _mixers_by_name(config: Config, types: Sequence[object], known: dict[str, Mixer]) -> list[Mixer]:
     """The mixer of each layer from a list of type names; a fault for an unknown name."""
     mixers: list[Mixer] = []
     for item in types:
         kind = known.get(item) if isinstance(item, str) else None
         if kind is None:
             place = config["block_types"].place
-            config.refuse("X003", f"{config.family.classes[0]} with a layer {shown(item)}", place, "no such layer here")
+            config.refuse(
+                "X003", f"{config.family.classes[0]} with a layer {as_text(item)}", place, "no such layer here"
+            )
         mixers.append(kind or "full")
     return mixers
 
@@ -120,7 +122,7 @@ def _listed_mixers(config: Config) -> list[Mixer]:
     if len(types.value) != count:
         config.refuse("X005", f"{len(types.value)} kinds are listed for {count} layers", types.place)
         return ["full"] * count
-    return _one_of(config, types.value, _MIXERS)
+    return _mixers_by_name(config, types.value, _MIXERS)
 
 
 def _bamba_mixers(config: Config) -> list[Mixer]:
@@ -153,12 +155,14 @@ def _nemotron_layers(config: Config) -> Sequence[LayerHalves]:
         return [LayerHalves("full", "")]
     unknown = next((item for item in types if not isinstance(item, str) or item not in _NEMOTRON), None)
     if unknown is not None:
-        config.refuse("X003", f"{config.family.classes[0]} with a layer {shown(unknown)}", place, "no such layer here")
+        config.refuse(
+            "X003", f"{config.family.classes[0]} with a layer {as_text(unknown)}", place, "no such layer here"
+        )
         return [LayerHalves("full", "")]
     return [_NEMOTRON[str(item)] for item in types]
 
 
-def _nemotron_ahead(config: Config) -> Half:
+def _nemotron_prediction(config: Config) -> Half:
     """The multi-token-prediction module: two single-half layers that together form one full layer."""
     listed, pattern = config["prediction_types"], config["prediction_pattern"]
     types = listed.value or list(pattern.value or "*E")
@@ -167,7 +171,7 @@ def _nemotron_ahead(config: Config) -> Half:
     ]
     mixers, feeds = [half.mixer for half in known if half.mixer], [half.feed for half in known if half.feed]
     if len(mixers) != 1 or len(feeds) != 1 or len(types) != 2:
-        sentence = f"{config.family.classes[0]} with a prediction module of {shown(types)}"
+        sentence = f"{config.family.classes[0]} with a prediction module of {as_text(types)}"
         config.refuse(
             "X003", sentence, listed.place or pattern.place, "a module is one layer of a mixer and an MLP or experts"
         )
@@ -207,7 +211,7 @@ FAMILIES = [
         kv_heads=8, max_sequence=8192, state_heads=option("mamba_n_heads", default=128),
         mixer_width=option("mamba_d_ssm", default=1024), expansion=option("mamba_expand", default=2),
         written_head_dim=option("mamba_d_head", default="auto"),
-        state_head_dim=DerivedValue("as stated, else d_ssm / heads of the state space", _beside_head_dim),
+        state_head_dim=DerivedValue("as stated, else d_ssm / heads of the state space", _stated_or_derived_head_dim),
         state_groups=option("mamba_n_groups", default=1), state_size=option("mamba_d_state", default=256),
         state_conv=option("mamba_d_conv", default=4), state_chunk=option("mamba_chunk_size", default=256),
         state_norm=option("mamba_rms_norm", default=False),
@@ -250,7 +254,7 @@ FAMILIES = [
         groups=option("n_group", default=1), group_limit=option("topk_group", default=1),
         expert_latent=option("moe_latent_size"), prediction_depth=option("num_nextn_predict_layers"),
         prediction_types=option("mtp_layers_block_type"), prediction_pattern=option("mtp_hybrid_override_pattern"),
-        ahead=_nemotron_ahead, norms=2,
+        ahead=_nemotron_prediction, norms=2,
         layers=_nemotron_layers, build=single_half,
         refusals=(
             *_PLAIN_MIXER,
@@ -293,7 +297,7 @@ INNER = DerivedValue("expand x hidden size", _inner_width)
 RANK = DerivedValue("as stated, else hidden size / 16, rounded up", _rank)
 
 
-def _every(config: Config, step: str, first: str) -> list[bool]:
+def _periodic(config: Config, step: str, first: str) -> list[bool]:
     """Whether each layer belongs to a pattern with this period and offset."""
     period, offset = config.number(step), int(config[first].value or 0)
     if offset >= period:
@@ -304,7 +308,10 @@ def _every(config: Config, step: str, first: str) -> list[bool]:
 
 def _jamba_layers(config: Config) -> Sequence[LayerHalves]:
     """The layers from two periods: attention in one layer of each period, and experts in one layer of each period."""
-    attention, sparse = _every(config, "window_pattern", "window_from"), _every(config, "sparse_step", "expert_offset")
+    attention, sparse = (
+        _periodic(config, "window_pattern", "window_from"),
+        _periodic(config, "sparse_step", "expert_offset"),
+    )
     several = config.number("experts") > 1
     return [
         LayerHalves("full" if full else "scan", "experts" if many and several else "mlp")
@@ -359,10 +366,10 @@ class HymbaLayer(NamedTuple):
     shared: bool
 
 
-def _layers(config: Config) -> Sequence[HymbaLayer]:
+def _hymba_layers(config: Config) -> Sequence[HymbaLayer]:
     """A mark for every layer: listed layers have no window; the first layer of a group makes its keys and values."""
-    count, whole = layer_count(config), _numbers(config["numbered_layers"].value)
-    groups = [_numbers(group) for group in config["block_types"].value or []]
+    count, whole = layer_count(config), _layer_numbers(config["numbered_layers"].value)
+    groups = [_layer_numbers(group) for group in config["block_types"].value or []]
     named = [*whole, *(index for group in groups for index in group)]
     if any(not 0 <= index < count for index in named) or not all(groups):
         sentence = f"layers of global_attn_idx and kv_reuse_group have to lie in the {count} layers"
@@ -372,13 +379,13 @@ def _layers(config: Config) -> Sequence[HymbaLayer]:
     return [HymbaLayer(index not in whole, index in readers) for index in range(count)]
 
 
-def _numbers(listed: Any) -> list[int]:
+def _layer_numbers(listed: Any) -> list[int]:
     """The layer numbers in a list; empty for anything else."""
     whole = isinstance(listed, list | tuple) and all(isinstance(each, int) for each in listed)
     return [int(each) for each in listed] if whole else []
 
 
-def _layer_section(config: Config, mark: HymbaLayer) -> Half:
+def _hymba_layer(config: Config, mark: HymbaLayer) -> Half:
     """The document of one layer: attention and a Mamba scan in parallel, then an MLP."""
     half = attention(config, windowed=mark.windowed) | {"value_dim": config["attention_value_dim"]}
     if mark.shared:
@@ -392,7 +399,7 @@ def _layer_section(config: Config, mark: HymbaLayer) -> Half:
     }
 
 
-def _window(config: Config) -> OriginValue | None:
+def _hymba_window(config: Config) -> OriginValue | None:
     """The window plus the memory tokens in front of the sequence: a query sees both."""
     if config["window_pattern"].value is None:
         return None
@@ -413,9 +420,9 @@ HYMBA = REMOTE.like(
     written_rank=option("mamba_dt_rank"), scan_rank=RANK, scan_conv=option("mamba_d_conv"),
     scan_norms=option("mamba_inner_layernorms"), scan_biases=option("mamba_proj_bias"),
     meta_tokens=option("num_memory_tokens"), window_pattern=option("sliding_window"),
-    window=DerivedValue("sliding_window + num_memory_tokens", _window),
+    window=DerivedValue("sliding_window + num_memory_tokens", _hymba_window),
     numbered_layers=option("global_attn_idx"), block_types=option("kv_reuse_group"),
-    layers=_layers, build=_layer_section,
+    layers=_hymba_layers, build=_hymba_layer,
     refusals=(
         Refusal("mamba_conv_bias", (True,), _CONVOLUTION), Refusal("mamba_proj_bias", (False,), "one matrix has both"),
         Refusal("kv_reuse_every_i_layer", (-1, None), _REUSE), Refusal("kv_weight_reuse", (False,), _REUSE),

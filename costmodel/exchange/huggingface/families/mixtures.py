@@ -1,4 +1,4 @@
-"""Families with experts behind ordinary attention, in the usual order of layers or one that only they have."""
+"""Mixture-of-experts families with ordinary attention."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from costmodel.exchange.huggingface.layer_patterns import (
     HIDDEN_BY_HEADS,
     SHARED_WIDTH,
     all_experts,
-    by_layer_type,
-    by_mlp_type,
     chunks_with_positions,
     copy_of,
     everywhere,
-    full_every,
+    experts_after_dense,
+    experts_every_nth,
+    full_every_nth,
     full_first_of,
     layer_count,
     layers,
-    leading_dense,
     leading_layers,
+    listed_feeds,
     listed_layers,
+    listed_mixers,
     sparse_feed,
-    sparse_steps,
-    windowed,
+    window_or_full,
+    windows_after_first,
     windows_everywhere,
-    windows_from,
     windows_where_on,
 )
 from costmodel.exchange.import_result import OriginValue
@@ -43,7 +43,7 @@ _GRANITE = ("embedding_multiplier", "logits_scaling", "residual_multiplier", "at
 
 def _qwen_2_mixers(config: Config) -> list[Mixer]:
     """A window in every second one of the first `window_from` layers, if windows are switched on."""
-    window, first = windowed(config) if config.flag("windowed") else "full", leading_layers(config, "window_from")
+    window, first = window_or_full(config) if config.flag("windowed") else "full", leading_layers(config, "window_from")
     return ["full" if index % 2 or index >= first else window for index in range(layer_count(config))]
 
 
@@ -63,7 +63,7 @@ QWEN_2_MOE = PLAIN.like(
     sparse_step=option("decoder_sparse_step", default=1), numbered_layers=option("mlp_only_layers"),
     window=option("sliding_window", default=4096), windowed=option("use_sliding_window", default=False),
     window_from=option("max_window_layers", default=28), layer_types=option("layer_types"),
-    layers=layers(by_layer_type(_qwen_2_mixers), sparse_steps),
+    layers=layers(listed_mixers(_qwen_2_mixers), experts_every_nth),
 )  # fmt: skip
 GLM_4_MOE = PLAIN.like(
     "glm4_moe", ("Glm4MoeForCausalLM",), "Glm4MoeConfig", types=("glm4_moe",), vocab=151552,
@@ -75,7 +75,7 @@ GLM_4_MOE = PLAIN.like(
     router_bias=YES, groups=option("n_group", default=1), group_limit=option("topk_group", default=1),
     leading_dense=option("first_k_dense_replace", default=1),
     prediction_depth=option("num_nextn_predict_layers", "num_mtp_layers"),
-    layers=layers(everywhere("full"), leading_dense),
+    layers=layers(everywhere("full"), experts_after_dense),
 )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ FAMILIES = [
         experts=option("num_experts", "num_local_experts", default=128),
         top_k=option("num_experts_per_tok", default=8),
         expert_hidden=option("moe_intermediate_size", default=768), shared_hidden=Fact(None), shared_gate=NO,
-        layers=layers(windows_where_on, sparse_steps), refusals=(),
+        layers=layers(windows_where_on, experts_every_nth), refusals=(),
         quiet=("shared_expert_intermediate_size", "qkv_bias", "use_qk_norm", "max_window_layers"),
     ),
     GLM_4_MOE.like(
@@ -110,7 +110,7 @@ FAMILIES = [
         experts=option("n_routed_experts", "num_local_experts"), top_k=option("num_experts_per_tok"),
         shared_experts=option("n_shared_experts"), leading_dense=0, window=option("sliding_window", default=4096),
         windowed=YES, window_from=option("max_window_layers", default=62), layer_types=option("layer_types"),
-        prediction_depth=Fact(None), layers=layers(by_layer_type(windows_from), leading_dense),
+        prediction_depth=Fact(None), layers=layers(listed_mixers(windows_after_first), experts_after_dense),
         quiet=("moe_layer_freq", "scoring_func", "topk_method"),
     ),
     GLM_4_MOE.like(
@@ -121,7 +121,7 @@ FAMILIES = [
         shared_experts=option("num_shared_experts", "n_shared_experts", default=1),
         window=option("sliding_window", default=4096), window_pattern=option("sliding_window_pattern", default=4),
         layer_types=option("layer_types"), mlp_types=option("mlp_layer_types"),
-        layers=layers(by_layer_type(full_every), by_mlp_type(leading_dense)),
+        layers=layers(listed_mixers(full_every_nth), listed_feeds(experts_after_dense)),
     ),
     GLM_4_MOE.like(
         "hy_v3", ("HYV3ForCausalLM",), "HYV3Config", types=("hy_v3",), vocab=120832, ffn_hidden=13312, layer_count=80,
@@ -129,7 +129,7 @@ FAMILIES = [
         qk_norm=YES, experts=option("num_experts", "num_local_experts", default=192), expert_hidden=1536,
         shared_experts=option("num_shared_experts", default=1), groups=Fact(None), group_limit=Fact(None),
         leading_dense=Fact(1), mlp_types=option("mlp_layer_types"), prediction_depth=Fact(None),
-        layers=layers(everywhere("full"), by_mlp_type(leading_dense)),
+        layers=layers(everywhere("full"), listed_feeds(experts_after_dense)),
         quiet=("router_scaling_factor", "enable_moe_fp32_combine"),
         refusals=(Refusal("mlp_bias", (False,), "its experts have none, and the document has one for both"),),
     ),
@@ -174,7 +174,7 @@ FAMILIES = [
         mlp_biases=NO, sinks=YES, window=option("sliding_window", default=128), window_pattern=Fact(2),
         layer_types=option("layer_types"), experts=option("num_local_experts", "num_experts", default=128),
         top_k=option("num_experts_per_tok", "experts_per_token", default=4), expert_hidden=AS_MLP, expert_biases=YES,
-        router_bias=YES, layers=layers(by_layer_type(full_every), all_experts),
+        router_bias=YES, layers=layers(listed_mixers(full_every_nth), all_experts),
         quiet=("swiglu_alpha", "swiglu_limit", "initial_context_length"),
     ),
     LLAMA.like(
@@ -195,7 +195,7 @@ FAMILIES = [
         mlp_biases=NO, head_dim=HIDDEN_BY_HEADS, sinks=YES, experts=option("num_local_experts", default=8),
         top_k=option("num_experts_per_tok", default=2), expert_hidden=AS_MLP,
         shared_hidden=option("shared_intermediate_size", default=0), window=option("sliding_window", default=128),
-        layer_types=option("layer_types"), layers=layers(by_layer_type(full_first_of(4)), all_experts), quiet=_GRANITE,
+        layer_types=option("layer_types"), layers=layers(listed_mixers(full_first_of(4)), all_experts), quiet=_GRANITE,
     ),
     LLAMA.like(
         "hunyuan_v1_moe", ("HunYuanMoEV1ForCausalLM",), "HunYuanMoEV1Config", types=("hunyuan_v1_moe",), vocab=290943,
@@ -236,7 +236,7 @@ def _cohere_norm(config: Config) -> OriginValue:
 
 def _cohere_mixers(config: Config) -> list[Mixer]:
     """Window or full attention per layer, with one period for the leading dense layers and one for the others."""
-    ahead, count, window = leading_layers(config, "leading_dense"), layer_count(config), windowed(config)
+    ahead, count, window = leading_layers(config, "leading_dense"), layer_count(config), window_or_full(config)
     steps = (config.number("leading_pattern"), config["window_pattern"].value)
     places = [(index + 1, steps[0]) if index < ahead else (index - ahead + 1, steps[1]) for index in range(count)]
     return ["full" if not isinstance(step, int) or step < 1 or place % step == 0 else window for place, step in places]
@@ -265,7 +265,7 @@ def _ernie_feeds(config: Config) -> list[Feed]:
 
 def _flint_mixers(config: Config) -> list[Mixer]:
     """Full attention in the first two layers, in every fourth layer after them, and in the last layer."""
-    count, window = layer_count(config), windowed(config)
+    count, window = layer_count(config), window_or_full(config)
     return ["full" if index < 2 or index % 4 == 1 or index == count - 1 else window for index in range(count)]
 
 
@@ -281,7 +281,7 @@ MIXED_ORDER_FAMILIES = [
         numbered_layers=option("moe_layers"), experts=option("num_local_experts", default=16),
         top_k=option("num_experts_per_tok", default=1), expert_hidden=option("intermediate_size", default=8192),
         shared_hidden=copy_of("expert_hidden"), module_runs=Fact("all"),
-        layers=layers(by_layer_type(chunks_with_positions), _llama_4_feeds),
+        layers=layers(listed_mixers(chunks_with_positions), _llama_4_feeds),
         losses=(CHUNKS,),
         quiet=("use_qk_norm", "attn_temperature_tuning", "floor_scale", "attn_scale", "for_llm_compressor"),
     ),
@@ -304,7 +304,7 @@ MIXED_ORDER_FAMILIES = [
         output_bias=copy_of("biases"), qk_norm=YES, sinks=YES, window=option("sliding_window", default=513),
         experts=256, top_k=6, expert_hidden=512, shared_hidden=1024, shared_gate=NO,
         numbered_layers=option("mlp_only_layers", null=FIRST_TWO),
-        layers=layers(by_layer_type(_flint_mixers), sparse_steps), refusals=(),
+        layers=layers(listed_mixers(_flint_mixers), experts_every_nth), refusals=(),
     ),
     LLAMA.like(
         "cohere2_moe", ("Cohere2MoeForCausalLM",), "Cohere2MoeConfig", types=("cohere2_moe",), vocab=256000,
@@ -320,7 +320,7 @@ MIXED_ORDER_FAMILIES = [
         shared_experts=option("num_shared_experts", default=0),
         shared_hidden=SHARED_WIDTH,
         leading_pattern=option("prefix_dense_sliding_window_pattern", default=1),
-        layers=layers(by_layer_type(_cohere_mixers), by_mlp_type(leading_dense)),
+        layers=layers(listed_mixers(_cohere_mixers), listed_feeds(experts_after_dense)),
         quiet=("logit_scale", "shared_expert_combination_strategy", "expert_selection_fn"),
     ),
     LLAMA.like(
@@ -330,7 +330,7 @@ MIXED_ORDER_FAMILIES = [
         expert_hidden=option("moe_intermediate_size", default=896), window=option("sliding_window", default=1024),
         layer_types=option("layer_types"), mlp_types=option("mlp_layer_types"),
         prediction_depth=option("num_nextn_predict_layers", "num_mtp_layers"),
-        layers=layers(by_layer_type(everywhere("full")), by_mlp_type(all_experts)),
+        layers=layers(listed_mixers(everywhere("full")), listed_feeds(all_experts)),
         quiet=("mtp_layer_types", "mtp_mlp_layer_types"),
     ),
     LLAMA.like(
@@ -341,6 +341,6 @@ MIXED_ORDER_FAMILIES = [
         experts=option("num_local_experts", "num_experts", default=384), top_k=option("num_experts_per_tok", default=6),
         expert_hidden=option("moe_intermediate_size", default=512), router_bias=YES,
         shared_hidden=option("shared_expert_intermediate_size", default=512),
-        layers=layers(by_layer_type(full_every), all_experts),
+        layers=layers(listed_mixers(full_every_nth), all_experts),
     ),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The text half of models that also see or hear, and the classes around them."""
+"""The text models of multimodal families, and the classes that wrap them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from costmodel.exchange.huggingface.family import Fact, option
 from costmodel.exchange.huggingface.layer_patterns import (
     HIDDEN_BY_HEADS,
     all_mlps,
-    by_layer_type,
     copy_of,
     everywhere,
+    experts_every_nth,
     layers,
-    sparse_steps,
-    windows_from,
+    listed_mixers,
+    windows_after_first,
 )
 
 YES, NO = Fact(True), Fact(False)
@@ -25,7 +25,7 @@ _QWEN_2_VL = PLAIN.like(
     vocab=152064, hidden=8192, ffn_hidden=29568, layer_count=80, heads=64, kv_heads=8, max_sequence=32768,
     head_dim=HIDDEN_BY_HEADS, biases=YES, output_bias=NO, window=option("sliding_window", default=4096),
     windowed=option("use_sliding_window", default=False), window_from=option("max_window_layers", default=80),
-    layer_types=option("layer_types"), layers=layers(by_layer_type(windows_from), all_mlps),
+    layer_types=option("layer_types"), layers=layers(listed_mixers(windows_after_first), all_mlps),
 )  # fmt: skip
 
 FAMILIES = [
@@ -45,7 +45,7 @@ FAMILIES = [
         types=("qwen3_vl_moe_text", "qwen3_omni_moe_text"), max_sequence=128000, tied=True,
         biases=option("attention_bias", default=False), output_bias=copy_of("biases"), qk_norm=YES,
         experts=option("num_experts", "num_local_experts", default=60), shared_hidden=Fact(None), shared_gate=NO,
-        layers=layers(everywhere("full"), sparse_steps), refusals=(),
+        layers=layers(everywhere("full"), experts_every_nth), refusals=(),
     ),
     LLAMA.like(
         "glm4v_text", ("Glm4vForConditionalGeneration",), "Glm4vTextConfig", types=("glm4v_text",), vocab=151552,

@@ -1,4 +1,4 @@
-"""Families whose code comes with the checkpoint: transformers has no class of theirs.
+"""Families whose code comes with the checkpoint, without a class in transformers.
 
 What their code fixes is stated here; their options have no defaults here, so a file has to state them.
 """
@@ -26,20 +26,20 @@ from costmodel.exchange.huggingface.family import (
 from costmodel.exchange.huggingface.layer_patterns import (
     all_experts,
     all_mlps,
-    by_layer_type,
-    by_mlp_type,
     copy_of,
     everywhere,
     has_one_per_layer,
     layer_count,
     layers,
+    listed_feeds,
     listed_layers,
+    listed_mixers,
     sparse_feed,
     uncounted_parameters,
-    windows_from,
+    windows_after_first,
 )
 from costmodel.exchange.import_result import Origin, OriginValue
-from costmodel.exchange.values import shown
+from costmodel.exchange.values import as_text
 
 YES, NO = Fact(True), Fact(False)
 
@@ -79,7 +79,7 @@ def _rounded_width(width: float) -> int:
     return -(-int(width) // 256) * 256
 
 
-def _block(config: Config, entry: object) -> _Block | None:
+def _block_sizes(config: Config, entry: object) -> _Block | None:
     """The sizes in one entry of block_configs; None if the entry does not have the known form."""
     attention, feed = (entry.get(key) if isinstance(entry, dict) else None for key in ("attention", "ffn"))
     if not isinstance(attention, dict) or not isinstance(feed, dict):
@@ -101,10 +101,10 @@ def _nas_layers(config: Config) -> Sequence[Hashable]:
     if not listed.value or len(listed.value) != count:
         config.refuse("X005", f"block_configs has to have {count} entries", listed.place, "one for every layer")
         return [_Block(1, 1)]
-    blocks = [_block(config, entry) for entry in listed.value]
+    blocks = [_block_sizes(config, entry) for entry in listed.value]
     if None in blocks:
         at = blocks.index(None)
-        sentence = f"{config.family.classes[0]} with block_configs.{at} {shown(listed.value[at])}"
+        sentence = f"{config.family.classes[0]} with block_configs.{at} {as_text(listed.value[at])}"
         config.refuse("X003", sentence, listed.place, "a layer is attention in groups, an MLP of ffn_mult, or both")
         return [_Block(1, 1)]
     return blocks
@@ -138,7 +138,7 @@ def _laguna_feeds(config: Config) -> list[Feed]:
     return ["mlp" if index in dense_ones else sparse_feed(config) for index in range(layer_count(config))]
 
 
-_LAGUNA_HALVES = layers(by_layer_type(everywhere("full")), by_mlp_type(_laguna_feeds))
+_LAGUNA_HALVES = layers(listed_mixers(everywhere("full")), listed_feeds(_laguna_feeds))
 
 
 def _laguna_heads(config: Config) -> list[int]:
@@ -220,7 +220,7 @@ FAMILIES = [
         "mimo", ("MiMoForCausalLM",), "MiMoConfig", types=("mimo",), biases=option("attention_bias"), output_bias=NO,
         window=option("sliding_window"), windowed=option("use_sliding_window", default=False),
         window_from=option("max_window_layers"), prediction_depth=option("num_nextn_predict_layers"),
-        layers=layers(windows_from, all_mlps), quiet=("use_mrope",), code="modeling_mimo.py of the checkpoint",
+        layers=layers(windows_after_first, all_mlps), quiet=("use_mrope",), code="modeling_mimo.py of the checkpoint",
     ),
     REMOTE.like(
         "xverse", ("XverseForCausalLM",), "XverseConfig", types=("xverse",),

@@ -23,6 +23,7 @@ from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore import rl
+from costmodel.explore.compare.select_plan import plan_of_row
 from costmodel.explore.page import report_facts
 from costmodel.explore.search import search as search_module
 from costmodel.explore.search.search import search
@@ -285,6 +286,6 @@ def test_a_report_searches_once_for_the_plan_and_for_the_page(monkeypatch: pytes
     view = commands_of(asked).view(asked, "report")
     found = view.around.found
     assert len(spaces) == 1
-    assert report_facts.plan_of(found.best[0]) == view.answer.plan
+    assert plan_of_row(found.best[0]) == view.answer.plan
     assert found.chances == search(asked, report_facts.TOP).chances
     assert found.best == search(asked, report_facts.TOP, pareto=report_facts.FRONT).best

@@ -86,8 +86,8 @@ class Result:
             >>> function("memory")("quickstart").form("csv")[:5]
             'model'
         """
+        from costmodel.commands.answer_options import form_of
         from costmodel.commands.progress import without_progress
-        from costmodel.commands.shared import form_of
 
         with without_progress():
             if name == "yaml" and self.reply.filed is not None:
@@ -413,7 +413,7 @@ def figure(scenario: Scenario, name: str = "time") -> DrawnFigure:
         '<svg'
     """
     from costmodel.commands.by_workload import commands_of
-    from costmodel.commands.pages import figure_reply
+    from costmodel.commands.replies import figure_reply
 
     case = preferring(load(scenario), SAFE)
     return DrawnFigure(cast(str, Result(figure_reply(commands_of(case).view(case, "report"), name)).form("svg")))

@@ -25,7 +25,7 @@ from each import EVERY_CASE
 from hypothesis import HealthCheck, settings
 from replies import REPLIES
 
-from costmodel.commands import shared
+from costmodel.commands import answer_options
 from costmodel.commands.start import main
 from costmodel.report.terminal.layout import laid_out
 
@@ -250,7 +250,7 @@ def run_here(
             for name, value in (env or {}).items():
                 patch.setenv(name, value)
             if not brief:
-                patch.setattr(shared, "laid_out", lambda lines, width, verbose=True: laid_out(lines, width))
+                patch.setattr(answer_options, "laid_out", lambda lines, width, verbose=True: laid_out(lines, width))
             patch.setattr(sys, "argv", ["costmodel", *args])
             patch.setattr(sys, "stdin", _stream(given))
             patch.setattr(sys, "stdout", out)

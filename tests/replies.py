@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from costmodel.commands import rl, serving, shared, training
+from costmodel.commands import answer_options, rl, serving, training
 from costmodel.commands.scenario_options import Question
 from costmodel.evidence.calibrate import engine_fit
 from costmodel.evidence.calibrate import fit_from_runs as refine_from_runs
@@ -143,7 +143,7 @@ def _is_elsewhere(word: str) -> bool:
 
 
 REPLIES = Replies()
-_answering = shared._answering
+_answering = answer_options._answering
 
 
 def _keeping(forms: Any, command: Callable[..., Reply], **how: Any) -> Callable[..., None]:
@@ -154,7 +154,7 @@ def _compared(table: Any, *others: str) -> list[Any]:
     return list(compared(table, *others))
 
 
-shared._answering = _keeping
+answer_options._answering = _keeping
 Question.loaded = REPLIES.of_question(Question.loaded)  # type: ignore[method-assign]
 compared = validate.compared
 validate.compared = report_facts.compared = REPLIES.of_objects(_compared)

@@ -9,9 +9,9 @@ from typing import Annotated, NoReturn
 import typer
 
 import costmodel
+from costmodel.commands.answer_options import NoColorOption
 from costmodel.commands.exit_codes import run_program
 from costmodel.commands.help_text import CommandGroupHelp
-from costmodel.commands.shared import NoColorOption
 from costmodel.report.terminal.layout import set_colour
 
 app = typer.Typer(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.pages import document_reply
+from costmodel.commands.answer_options import PAGE, answering_in, optional
+from costmodel.commands.replies import document_reply
 from costmodel.commands.scenario_options import Question, question_command
-from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.report.terminal.layout import Reply

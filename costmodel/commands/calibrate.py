@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from costmodel.commands import completion, pages
+from costmodel.commands import completion, replies
+from costmodel.commands.answer_options import PAGE, answering_in, optional, optional_argument
 from costmodel.commands.output import lock_for_update, write_all_or_none
-from costmodel.commands.shared import PAGE, answering_in, optional, optional_argument
 from costmodel.commands.validate import WhereOption, check_named_once, values_by_column
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.layout import Reply
@@ -150,7 +150,7 @@ def calibrate(
     texts = _write_fits(lambda: updated_document(decisions, source)) if write else {}
     written = list(texts)
     document = lambda: report.kernels_document(fits, decisions, written)  # noqa: E731
-    return pages.document_reply(document, lambda: report.kernels_json(fits, decisions, written), "fits")
+    return replies.document_reply(document, lambda: report.kernels_json(fits, decisions, written), "fits")
 
 
 def _fit_folder(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
@@ -163,7 +163,7 @@ def _fit_folder(folder: str, gpu: str, node: str | None, *, write: bool) -> Repl
     texts = {path: text for path, (_, text) in folder_fits.documents.items()}
     written = list(_write_fits(lambda: texts, own=True)) if write else []
     fits = (folder_fits.training, *folder_fits.engines)
-    return pages.document_reply(
+    return replies.document_reply(
         lambda: report.log_folder_document(folder_fits, written),
         lambda: report.log_folder_json(folder_fits, written),
         "parts",
@@ -201,7 +201,7 @@ def _calibrate_from_runs(
     refined = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
     documents = _write_fits(lambda: texts(refined), own=not afresh) if write else {}
     answer, result = lambda: report.runs_document(refined, documents), lambda: report.runs_json(refined, documents)
-    return pages.document_reply(answer, result, "constants", yes=not (write and refined.why))
+    return replies.document_reply(answer, result, "constants", yes=not (write and refined.why))
 
 
 def _refuse_kernel_options(file: str, options: Mapping[str, bool]) -> None:
@@ -223,4 +223,4 @@ def _calibrate_from_benchmarks(
         lambda: report.benchmarks_document(found, documents),
         lambda: report.benchmarks_json(found, documents),
     )
-    return pages.document_reply(answer, result, "constants", yes=not (write and found.why))
+    return replies.document_reply(answer, result, "constants", yes=not (write and found.why))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
+from costmodel.commands.answer_options import PAGE, answering_in, optional, optional_argument
 from costmodel.commands.output import lock_for_update, write_file
-from costmodel.commands.pages import document_reply
+from costmodel.commands.replies import document_reply
 from costmodel.commands.scenario_options import Question, question_command, with_plan
-from costmodel.commands.shared import PAGE, answering_in, optional, optional_argument
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.report.terminal.layout import Reply
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import PAGE, SetOption, answering_in, optional, optional_argument
+from costmodel.commands.answer_options import PAGE, SetOption, answering_in, optional, optional_argument
 from costmodel.report.terminal.layout import Reply
 
 OperationArgument = Annotated[
@@ -67,7 +67,7 @@ def collective(
 
     Next: costmodel explain busbw
     """
-    from costmodel.commands.pages import document_reply
+    from costmodel.commands.replies import document_reply
     from costmodel.explore.collective import collective as answer_of
     from costmodel.explore.scenario_from_flags import ScenarioFlags
     from costmodel.report.answers import collective as report

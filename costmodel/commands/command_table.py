@@ -66,11 +66,11 @@ COMMANDS = {
     "import": CommandEntry(EXCHANGE, "imports", "import_file", used="as config strict from"),
     "report": CommandEntry(EXCHANGE, "report", "report", used="watch model gpu gpus"),
     "export": CommandEntry(EXCHANGE, "export", "export", used="to rank model gpu gpus"),
-    "list": CommandEntry(DOCUMENTS, "documents", "list_documents"),
-    "show": CommandEntry(DOCUMENTS, "documents", "show"),
-    "init": CommandEntry(DOCUMENTS, "documents", "init"),
-    "schema": CommandEntry(DOCUMENTS, "documents", "schema"),
-    "open": CommandEntry(STAY, "commands", "open_page", "server"),
-    "mcp": CommandEntry(STAY, "commands", "mcp", "server"),
+    "list": CommandEntry(DOCUMENTS, "list_and_show", "list_documents"),
+    "show": CommandEntry(DOCUMENTS, "list_and_show", "show"),
+    "init": CommandEntry(DOCUMENTS, "list_and_show", "init"),
+    "schema": CommandEntry(DOCUMENTS, "list_and_show", "schema"),
+    "open": CommandEntry(STAY, "open_and_mcp", "open_page", "server"),
+    "mcp": CommandEntry(STAY, "open_and_mcp", "mcp", "server"),
 }
 QUESTIONS = {name: entry for name, entry in COMMANDS.items() if entry.panel != STAY}  # those that answer and end

@@ -82,14 +82,14 @@ def precisions(incomplete: str) -> list[str]:
 
 def explained(incomplete: str) -> list[str]:
     """Completions for the first argument of `explain`: scenarios, words, codes and files."""
-    from costmodel.explore.explain.pages import all_words
+    from costmodel.explore.explain.word_explanations import all_words
 
     return _names_that_start([*names("scenario"), *all_words()], incomplete) + _files(incomplete)
 
 
 def quantities(incomplete: str) -> list[str]:
     """Names of results of a plan that start with the incomplete word."""
-    from costmodel.explore.explain.explain import quantities
+    from costmodel.explore.explain.equation_trees import quantities
 
     return _names_that_start(quantities(), incomplete)
 

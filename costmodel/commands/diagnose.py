@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from costmodel.commands.answer_options import PAGE, answering_in, optional
 from costmodel.commands.scenario_options import Question, question_command
-from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ def diagnose(
 
     Next: costmodel sensitivity SCENARIO
     """
-    from costmodel.commands.pages import document_reply, reply_with_reasons_only
+    from costmodel.commands.replies import document_reply, reply_with_reasons_only
     from costmodel.exchange.logs.profiler_trace import profiled_step
     from costmodel.explore.diagnose.diagnose import diagnose as explained
     from costmodel.explore.diagnose.diagnose import ranked_by_second_runs, second_runs
-    from costmodel.explore.diagnose.measured import MeasuredStep, measured_step, terms_of_evaluation
-    from costmodel.explore.explain.effects import explained_plan
+    from costmodel.explore.diagnose.measured_step import MeasuredStep, measured_step, terms_of_evaluation
+    from costmodel.explore.explain.plan_choice_effects import explained_plan
     from costmodel.ground.counts import EXCHANGING
     from costmodel.report.answers import diagnose as report
     from costmodel.report.answers.training_view import TrainingView

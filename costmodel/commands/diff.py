@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.pages import document_reply
+from costmodel.commands.answer_options import PAGE, answering_in, optional, optional_argument
+from costmodel.commands.replies import document_reply
 from costmodel.commands.scenario_options import Question, question_command, with_best_plan, with_plan
-from costmodel.commands.shared import PAGE, answering_in, optional, optional_argument
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.layout import Reply
 

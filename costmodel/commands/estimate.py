@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from costmodel.commands import completion, pages
+from costmodel.commands import completion, replies
+from costmodel.commands.answer_options import PAGE, answering_in, optional, optional_argument
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, question_command
-from costmodel.commands.shared import PAGE, answering_in, optional, optional_argument
 from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def estimate(question: Question) -> Reply:
 
     case = question.of_one_plan()
     view = commands_of(case).view(case, "estimate")
-    return pages.reply_of_view(view, partial(report.estimate_document, view), view.plain, "plans", "time")
+    return replies.reply_of_view(view, partial(report.estimate_document, view), view.plain, "plans", "time")
 
 
 _SCENARIO_OR_MODEL = Annotated[
@@ -78,7 +78,7 @@ def memory(question: Question) -> Reply:
     case = question.of_one_plan()
     view, served = commands_of(case).view(case, "memory"), _served_on_machines(question, case)
     document, result = partial(report.memory_document, view, served), partial(report.memory_json, view, served)
-    return pages.reply_of_view(view, document, result, "ledger", "memory")
+    return replies.reply_of_view(view, document, result, "ledger", "memory")
 
 
 def _served_on_machines(question: Question, case: LoadedScenario) -> list[ServedOn]:
@@ -115,7 +115,7 @@ def _model_memory(model: str) -> Reply:
 
     facts, document = model_memory(model), training_memory.model_memory
     made = partial(document, facts)
-    return pages.document_reply(made, lambda: training_json.model_memory_fields(facts), "recipes", found=facts)
+    return replies.document_reply(made, lambda: training_json.model_memory_fields(facts), "recipes", found=facts)
 
 
 @answering_in(*PAGE)
@@ -136,7 +136,7 @@ def comm(question: Question) -> Reply:
     case = question.of_one_plan()
     view = commands_of(case).view(case, "comm")
     document, result = partial(report.communication_document, view), partial(report.communication_json, view)
-    return pages.reply_of_view(view, document, result, "transfers", "network")
+    return replies.reply_of_view(view, document, result, "transfers", "network")
 
 
 @answering_in(*PAGE)
@@ -161,7 +161,7 @@ def run(question: Question) -> Reply:
     commands = commands_of(case, "run")
     view = commands.view(case if case.scenario.run is not None else vary_any(case, ["run={}"]), "run")
     document, result = partial(report.run_document, view), partial(report.run_json, view)
-    return pages.reply_of_view(view, document, result, "plans", "run")
+    return replies.reply_of_view(view, document, result, "plans", "run")
 
 
 @answering_in(*PAGE, "trace")
@@ -188,12 +188,15 @@ def pipeline(
 
     Next: costmodel explain SCENARIO bubble
     """
-    from costmodel.explore.explain.schedule_order import compare_schedules, schedules_named
+    from costmodel.explore.explain.pipeline_schedules import compare_schedules, schedules_named
     from costmodel.report.answers import pipeline as report
     from costmodel.report.answers.training_view import TrainingView
 
     timelines = compare_schedules(question.case("pipeline"), schedules_named(schedule))
     yes = not (timelines.own.refused or timelines.own.broken)
-    forms = {**pages.plan_forms(TrainingView(timelines.own), "pipeline"), "trace": lambda: report.trace_text(timelines)}
+    forms = {
+        **replies.plan_forms(TrainingView(timelines.own), "pipeline"),
+        "trace": lambda: report.trace_text(timelines),
+    }
     document, result = partial(report.pipeline_document, timelines), partial(report.pipeline_json, timelines)
-    return pages.document_reply(document, result, "schedules", yes=yes, others=forms, found=timelines)
+    return replies.document_reply(document, result, "schedules", yes=yes, others=forms, found=timelines)

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
+from costmodel.commands.answer_options import PAGE, answering_in, optional, optional_argument
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, question_command, with_plan
-from costmodel.commands.shared import PAGE, answering_in, optional, optional_argument
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.layout import Reply
 
@@ -117,7 +117,7 @@ def explain(
 
 def _plan_neighbours_reply(question: Question) -> Reply:
     """The scenario's plan compared with plans that differ in one choice."""
-    from costmodel.commands import pages
+    from costmodel.commands import replies
     from costmodel.explore.vary.neighbours import neighbours
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import around_plan as report
@@ -125,15 +125,15 @@ def _plan_neighbours_reply(question: Question) -> Reply:
     case = with_plan(question.loaded())
     view = commands_of(case).view(case, "explain")
     if view.answer.refused:
-        return pages.reply_with_reasons_only(view, rows="refused")
+        return replies.reply_with_reasons_only(view, rows="refused")
     nearby = neighbours(workload_of(case), view.answer)
     document = lambda: report.neighbours_document(view, nearby)  # noqa: E731
-    return pages.document_reply(document, lambda: report.neighbours_json(view, nearby), "neighbours", found=nearby)
+    return replies.document_reply(document, lambda: report.neighbours_json(view, nearby), "neighbours", found=nearby)
 
 
 def _collective_reply(question: Question, operation: str, more: Sequence[str], depth: int | None) -> Reply | None:
     """The equation tree of a collective's time; None if the word is no collective."""
-    from costmodel.commands.pages import document_reply
+    from costmodel.commands.replies import document_reply
     from costmodel.explore.collective import collective, collective_trees, is_operation
     from costmodel.explore.scenario_from_flags import ScenarioFlags
     from costmodel.report.answers import collective as report
@@ -164,7 +164,7 @@ def _all_words_reply() -> Reply:
 
 def _page_reply(word: str) -> Reply:
     """The page that explains a word or code."""
-    from costmodel.explore.explain.pages import page_or_nearest
+    from costmodel.explore.explain.word_explanations import page_or_nearest
     from costmodel.report.terminal import word_pages
 
     about = page_or_nearest(word)
@@ -202,7 +202,7 @@ def _ring_reply(word: str | None, ranks: int | None, message: str, bandwidth: st
 
 def _figure_reply(question: Question, label: str, depth: int | None, worth: bool) -> Reply:
     """The equation tree of a figure of the scenario's plan; a page if the label names no figure."""
-    from costmodel.commands import pages
+    from costmodel.commands import replies
     from costmodel.explore.label_lookup import has_no_figure, meaning_in_answer, trees_of_figures
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import explain as report
@@ -218,13 +218,13 @@ def _figure_reply(question: Question, label: str, depth: int | None, worth: bool
             lambda: word_pages.word_page(about, values), lambda: word_pages.page_json(about, values), found=about
         )
     if view.answer.refused:
-        return pages.reply_with_reasons_only(view)
+        return replies.reply_with_reasons_only(view)
     if has_no_figure(asked, view.answer, meant.figures):
-        return pages.reply_with_reasons_only(view, f"A plan that does not fit has no {label}.")
+        return replies.reply_with_reasons_only(view, f"A plan that does not fit has no {label}.")
     if worth:
         return _worth_reply(view.answer.costs, label, meant.figures)
     nodes = trees_of_figures(asked, view.answer, meant.figures)
-    return pages.document_reply(
+    return replies.document_reply(
         lambda: report.explanation_document(view, label, nodes, depth),
         lambda: report.explanation_json(view, label, nodes),
         "figures",
@@ -252,14 +252,14 @@ def _no_worth_fault(label: str) -> CostModelError:
 
 def _is_quantity(word: str) -> bool:
     """Whether a word names a figure of plans; the word before it may then be a misspelt scenario."""
-    from costmodel.explore.explain.explain import quantities
+    from costmodel.explore.explain.equation_trees import quantities
 
     return word in quantities()
 
 
 def _have_page(words: str) -> bool:
     """Whether words together have a page, although the second one is also a figure, as in "flash attention"."""
-    from costmodel.explore.explain.pages import page
+    from costmodel.explore.explain.word_explanations import page
 
     try:
         page(words)

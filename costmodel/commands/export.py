@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.commands import pages
+from costmodel.commands import replies
+from costmodel.commands.answer_options import answering_with_file
 from costmodel.commands.scenario_options import Question, question_command
-from costmodel.commands.shared import answering_with_file
 from costmodel.report.terminal.layout import FileOutput, Reply
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def export(
     planned = rank is None and (wanted is None or writer_of(wanted).plans_ahead)  # as estimate plans flags
     case = question.loaded(planned=planned)
     exported = _export_plan(case, wanted, rank)
-    return pages.document_reply(
+    return replies.document_reply(
         lambda: report.export_document(exported, lossy=lossy),
         lambda: report.export_json(exported),
         "",

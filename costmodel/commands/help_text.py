@@ -18,9 +18,9 @@ from rich.cells import cell_len
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
+from costmodel.commands.answer_options import OUTPUT_PANEL
 from costmodel.commands.command_table import COMMANDS, USED_BY_ALL
 from costmodel.commands.output import print_lines
-from costmodel.commands.shared import OUTPUT_PANEL
 from costmodel.ground.counts import number_of
 from costmodel.report.terminal.layout import (
     BAD,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
+from costmodel.commands.answer_options import answering_document, optional, optional_argument
 from costmodel.commands.scenario_options import AnswerOption, ConcurrencyOption, PromptOption, RateOption
-from costmodel.commands.shared import answering_document, optional, optional_argument
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.layout import FileOutput, Reply
 

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from costmodel.commands import pages
+from costmodel.commands import replies
+from costmodel.commands.answer_options import answering, optional
 from costmodel.commands.exit_codes import Exit
-from costmodel.commands.shared import answering, optional
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.layout import DIM, Reply, text_console
 
@@ -109,7 +109,7 @@ def measure(
     for remark in filter(None, (misnamed(here, gpu), *report.measurement_remarks(timings))):
         text_console(stderr=True).print(Text(remark))
     answer, result = lambda: report.measured_document(here, timings), lambda: report.measured_json(here, timings)
-    return pages.document_reply(answer, result, "rows", stopped=timings.stopped)
+    return replies.document_reply(answer, result, "rows", stopped=timings.stopped)
 
 
 def _benchmark_points_reply(scenario: str, other: bool) -> Reply:
@@ -122,7 +122,7 @@ def _benchmark_points_reply(scenario: str, other: bool) -> Reply:
         raise fail("C009", "--engine times nothing on this device", None, "leave the options of a device out")
     case = load_any(scenario)
     points = benchmark_points(case, report.RESULTS_FOLDER)
-    return pages.document_reply(
+    return replies.document_reply(
         lambda: report.points_document(case, points), lambda: report.points_json(case, points), "points"
     )
 

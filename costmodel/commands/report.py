@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
+from costmodel.commands.answer_options import PAGE, answering_in, optional_argument
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, question_command, with_plan
-from costmodel.commands.shared import PAGE, answering_in, optional_argument
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.terminal.layout import Reply
 
@@ -133,7 +133,7 @@ def _report_reply(questions: Sequence[Question], figure: FigureName | None) -> R
             raise fail("C044", "--figure is of one scenario", Place("command line"), "name one scenario")
         return _reply_for_several(cases)
     (case,) = cases
-    from costmodel.commands.pages import figure_reply, reply_of_view
+    from costmodel.commands.replies import figure_reply, reply_of_view
     from costmodel.report.answers.plan_answer import estimate_document
 
     view = commands_of(case).view(case, "report")
@@ -152,7 +152,7 @@ def _report_forms(view: PlanView) -> dict[str, Form]:
         return view.beside(lambda part: rename_work(f"the page: {part}"))
 
     def page() -> HtmlPage:
-        from costmodel.commands.pages import command_line
+        from costmodel.commands.replies import command_line
         from costmodel.report.page.plan_page import report_page
 
         return report_page(view, beside(), command_line())
@@ -167,7 +167,7 @@ def _report_forms(view: PlanView) -> dict[str, Form]:
 
 def _reply_for_several(cases: Sequence[LoadedScenario]) -> Reply:
     """Scenarios side by side, of any workloads."""
-    from costmodel.commands.pages import command_line
+    from costmodel.commands.replies import command_line
     from costmodel.report.answers.plan_answer import works
     from costmodel.report.page import scenarios_page as pages
     from costmodel.report.page.forms import page_forms

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from costmodel.commands import completion
+from costmodel.commands.answer_options import KEYS_PANEL, ForceOption, SetOption, optional, optional_argument
 from costmodel.commands.output import check_writable, write_file
-from costmodel.commands.shared import KEYS_PANEL, ForceOption, SetOption, optional, optional_argument
 from costmodel.ground.errors import CostModelError, WrongCall, fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.layout import Reply

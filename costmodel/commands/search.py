@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
+from costmodel.commands.answer_options import PAGE, answering_in, optional
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, question_command
-from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.workload_commands import FRONT, TOP, SearchQuestion
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.layout import Reply

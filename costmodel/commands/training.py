@@ -11,7 +11,7 @@ from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
-    from costmodel.explore.explain.effects import ExplainedAnswer
+    from costmodel.explore.explain.plan_choice_effects import ExplainedAnswer
     from costmodel.report.answers.export import AnyExport
     from costmodel.report.answers.training_view import TrainingView
 
@@ -20,7 +20,7 @@ _WHY = "costmodel search with the same flags and --why-not shows why"
 
 def explained_answer(case: LoadedScenario) -> ExplainedAnswer:
     """The answer for the scenario's own plan, with fixes and effects of its choices."""
-    from costmodel.explore.explain.effects import explained_plan
+    from costmodel.explore.explain.plan_choice_effects import explained_plan
 
     return explained_plan(training(case))
 

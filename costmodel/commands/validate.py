@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from costmodel.commands import completion, pages
-from costmodel.commands.shared import PAGE, answering_in, optional, optional_argument
+from costmodel.commands import completion, replies
+from costmodel.commands.answer_options import PAGE, answering_in, optional, optional_argument
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.layout import Reply
 
@@ -158,7 +158,7 @@ def validate(
         return _regret_reply(scored, group or "source", worst, left)
     board = scoreboard(scored, left_out=alone)
     document = lambda: report.validation_document(board, group, worst, left, dated=alone)  # noqa: E731
-    return pages.document_reply(document, lambda: report.validation_json(board, left), "rows", yes=board.holds)
+    return replies.document_reply(document, lambda: report.validation_json(board, left), "rows", yes=board.holds)
 
 
 def _count_rows(done: int, rows: int) -> None:
@@ -181,7 +181,7 @@ def worth_reply(
     made = worth_of_terms(figures, terms, grouping)
     unused = [term for term in terms if term not in {each.term for each in made}]
     document = lambda: worth_document(made, len(figures), unused, grouping, here)  # noqa: E731
-    return pages.document_reply(document, lambda: worth_json(made, len(figures), unused, here), "terms")
+    return replies.document_reply(document, lambda: worth_json(made, len(figures), unused, here), "terms")
 
 
 def _regret_reply(scored: list[Validated], grouping: str, worst: int, without: Sequence[str]) -> Reply:
@@ -189,7 +189,7 @@ def _regret_reply(scored: list[Validated], grouping: str, worst: int, without: S
     from costmodel.report.answers.regret import regret_document, regret_json
 
     made = layout_regret(sweeps(scored))
-    return pages.document_reply(
+    return replies.document_reply(
         lambda: regret_document(made, grouping, worst, without), lambda: regret_json(made, without), "rows"
     )
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from costmodel.commands.pages import document_reply
+from costmodel.commands.answer_options import PAGE, answering_in, optional
+from costmodel.commands.replies import document_reply
 from costmodel.commands.scenario_options import Question, question_command, with_plan
-from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.report.terminal.layout import Reply
 
 BestOption = Annotated[

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from costmodel.commands import pages
+from costmodel.commands import replies
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.layout import Reply
@@ -86,7 +86,7 @@ def search_reply(words: SearchWords[Inputs, Plan], question: SearchQuestion) -> 
     if next_fields:
         rows = f"measure_next.{'measurements' if question.measure_next else 'order'}"
     works = ranking.works if ranking.best or ranking.front is None else bool(ranking.front.rows)
-    return pages.document_reply(
+    return replies.document_reply(
         lambda: search_document(
             words, count, brief=brief, why_not=question.why_not, more=next_section, closing=closing
         ),

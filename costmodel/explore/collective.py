@@ -42,7 +42,7 @@ from costmodel.estimate.training_answer.training_error_band import residual
 from costmodel.evidence.calibrate.fit_from_kernels import Soundness
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, nccl_rows
-from costmodel.explore.explain.explain import ExplainedFigure, TreeNames, trees_of
+from costmodel.explore.explain.equation_trees import ExplainedFigure, TreeNames, trees_of
 from costmodel.explore.scenario_from_flags import DEFAULT_NODE, ScenarioFlags, case_of_flags
 from costmodel.ground.equation import Number, leaf, origin_of, trace
 from costmodel.ground.errors import COMMAND_LINE, Place, fail

@@ -18,8 +18,8 @@ from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.explore.explain.explain import ExplainedFigure
-    from costmodel.explore.explain.pages import Page
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
+    from costmodel.explore.explain.word_explanations import Page
     from costmodel.explore.workload_interface import PlanAnswer, Workload
 
 
@@ -80,7 +80,7 @@ def meaning_in_answer(workload: Workload, answer: PlanAnswer, label: str) -> Lab
     if figures:
         with_value = tuple(name for name in figures if not math.isnan(answer.costs.get(name, 0.0)))
         return LabelledFigures(label, with_value or figures[:1])
-    from costmodel.explore.explain.pages import page
+    from costmodel.explore.explain.word_explanations import page
 
     path = label.casefold() if "." in label else label  # keys are written in small letters
     return LabelledFigures(label, (), page(path), tuple(_key_of_label(workload.case, answer, path.casefold())))

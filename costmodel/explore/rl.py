@@ -35,7 +35,13 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS
 from costmodel.estimate.training_answer.predict_training import NOT_SAFE
 from costmodel.explore.answer_summaries import rl_degrees
-from costmodel.explore.explain.explain import ExplainedFigure, TreeNames, memory_line_trees, traced_evaluation, trees_of
+from costmodel.explore.explain.equation_trees import (
+    ExplainedFigure,
+    TreeNames,
+    memory_line_trees,
+    traced_evaluation,
+    trees_of,
+)
 from costmodel.explore.search.rank import Axes, Front, Order, Tally, Top, axes
 from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.explore.search.scenario_variants import Variants, fail_if_listed

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.shared.reasons import Reason
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
     from costmodel.explore.search.rank import Watcher
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.training_answer.predict_training import Answer
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
     from costmodel.explore.workload_interface import Scaling, SmallestPlans
 
 _LENGTHS = ("workload.prompt", "workload.output")
@@ -200,7 +200,7 @@ class TrainingWorkload(Workload):
 
     def explain(self, answer: PlanAnswer, *quantities: str) -> list[ExplainedFigure]:
         """The trees of figures of one evaluation."""
-        from costmodel.explore.explain.explain import explained_figure, traced_evaluation
+        from costmodel.explore.explain.equation_trees import explained_figure, traced_evaluation
 
         held = _training_answer(answer)
         evaluation = traced_evaluation(held.inputs, held.plan)

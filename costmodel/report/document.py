@@ -16,7 +16,7 @@ from costmodel.ground.units import show_time, time_unit
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
     from costmodel.report.page.plots import SvgFigure
     from costmodel.report.terminal.layout import Line
 

@@ -162,7 +162,7 @@ def _training_words() -> WorkloadWords:
     from costmodel.estimate.answer_facts import facts_of
     from costmodel.estimate.training_answer.predict_training import Answer
     from costmodel.explore.answer_summaries import brief_plan_text
-    from costmodel.explore.explain.effects import ExplainedAnswer
+    from costmodel.explore.explain.plan_choice_effects import ExplainedAnswer
     from costmodel.report.terminal import plan_lines
     from costmodel.report.terminal.formatting import TIME_TERMS, result
     from costmodel.report.terminal.head import head_lines, job_lines, rounded_batch_warning

@@ -59,10 +59,10 @@ def application(workers: Workers, names: Collection[str] = ()) -> App:
         _check_json_type(request.headers)
         body = await _body(request, workers.limits.body)
         whole, name = "whole" in request.query_params, request.path_params["question"]
-        return await _worked_out(Job("costmodel.server.page", "answer_for_page", (name, body, whole)))
+        return await _worked_out(Job("costmodel.server.picker_page", "answer_for_page", (name, body, whole)))
 
     async def offered(request: Request) -> Response:
-        return await _worked_out(Job("costmodel.server.page", "picker_choices"))
+        return await _worked_out(Job("costmodel.server.picker_page", "picker_choices"))
 
     async def front(request: Request) -> Response:
         text, policy = picker_page()

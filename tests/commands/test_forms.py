@@ -18,8 +18,8 @@ import pytest
 from conftest import ledgers
 from rich.cells import cell_len
 
-from costmodel.commands.documents import DocumentKind
-from costmodel.commands.shared import answering
+from costmodel.commands.answer_options import answering
+from costmodel.commands.list_and_show import DocumentKind
 from costmodel.documents.reader.folders import FOLDER_OF
 from costmodel.report.data_formats.json_csv_markdown import csv_text
 from costmodel.report.terminal.layout import Reply

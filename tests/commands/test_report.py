@@ -14,7 +14,7 @@ import pytest
 from report.page.reader import Reader
 from rich.text import Text
 
-from costmodel.commands import report, shared
+from costmodel.commands import answer_options, report
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question
 from costmodel.documents.reader.load_scenario import load_any
@@ -123,7 +123,7 @@ def test_a_watched_page_is_written_again_at_every_change(
     monkeypatch.setattr(report, "wait_for_change", wait)
     reply = report._answers_while_watching(Question(str(scenario), {}, (), None), str(scenario), report.FigureName.TIME)
     with pytest.raises(Ended):
-        shared.deliver(reply, output=page)
+        answer_options.deliver(reply, output=page)
     assert len(seen) == 4
     assert seen[0] != seen[1] == seen[2]
     assert seen[3] == seen[0]

@@ -18,7 +18,7 @@ from costmodel.equations.network.collectives import (
 )
 from costmodel.equations.parallelism.pipeline import bubble_of_ideal, bubble_of_total, pipeline_time
 from costmodel.estimate.training_answer.predict_training import Answer
-from costmodel.explore.explain.pages import page
+from costmodel.explore.explain.word_explanations import page
 from costmodel.ground.equation import EQUATIONS
 from costmodel.report.terminal import word_pages
 

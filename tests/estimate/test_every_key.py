@@ -21,7 +21,7 @@ from costmodel.estimate.rl import predict_rl
 from costmodel.estimate.serving import predict_serving
 from costmodel.estimate.training_answer import predict_training
 from costmodel.estimate.training_answer.predict_training import Answer
-from costmodel.explore.explain.effects import Effect, effects
+from costmodel.explore.explain.plan_choice_effects import Effect, effects
 from costmodel.ground.errors import CostModelError
 
 from .serving.test_every_key import CASES as SERVED

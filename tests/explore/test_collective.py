@@ -14,7 +14,7 @@ import pytest
 from costmodel.commands import completion
 from costmodel.equations.network.collectives import bus_bandwidth
 from costmodel.explore.collective import OPERATIONS, collective
-from costmodel.explore.explain.pages import page
+from costmodel.explore.explain.word_explanations import page
 from costmodel.explore.scenario_from_flags import ScenarioFlags
 from costmodel.report.answers.collective import collective_json, nccl_tests_command
 

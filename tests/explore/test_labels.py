@@ -18,7 +18,7 @@ from each import each
 
 from costmodel.documents.keys.key_list import all_keys
 from costmodel.documents.reader.sources import labels as stated_labels
-from costmodel.explore.explain.pages import page
+from costmodel.explore.explain.word_explanations import page
 from costmodel.ground.errors import CostModelError
 from costmodel.report.terminal.layout import CellTable
 

@@ -24,7 +24,7 @@ from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.predict_serving import REFUSALS as SERVING_REFUSALS
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.evidence.validate.spelling import REASONS
-from costmodel.explore.explain.pages import words_by_kind
+from costmodel.explore.explain.word_explanations import words_by_kind
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES
 from costmodel.ground.units import show, show_memory

@@ -56,7 +56,7 @@ def evaluating() -> set[Name]:
 
 def test_rendering_evaluates_no_plan() -> None:
     found = evaluating()
-    assert found >= {*EVALUATE, ("costmodel.explore.explain.fixes", "remedies")}
+    assert found >= {*EVALUATE, ("costmodel.explore.explain.plan_remedies", "remedies")}
     breaches = []
     for path in python_files(PACKAGE / "report"):
         tree = parsed(path)

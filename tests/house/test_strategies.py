@@ -14,7 +14,7 @@ from costmodel.documents.schemas.precision import Precision
 from costmodel.documents.schemas.scenario import ExpertAssumption
 from costmodel.documents.schemas.stack import Overlap
 from costmodel.estimate.training_answer.evaluate_training import FITS
-from costmodel.explore.explain.pages import all_words, page
+from costmodel.explore.explain.word_explanations import all_words, page
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.errors import CostModelError
 
@@ -88,7 +88,7 @@ def test_a_path_of_a_scenario_has_a_page() -> None:
 
 def test_a_program_of_its_own_knows_every_equation() -> None:
     """Also those in modules that no estimate imports."""
-    code = "from costmodel.explore.explain.pages import all_words; print(*all_words(), sep='\\n')"
+    code = "from costmodel.explore.explain.word_explanations import all_words; print(*all_words(), sep='\\n')"
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=1800, check=True
     ).stdout

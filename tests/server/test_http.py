@@ -25,8 +25,8 @@ pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
 
 from costmodel.commands.command_table import QUESTIONS  # noqa: E402
-from costmodel.server.commands import listening_socket  # noqa: E402
 from costmodel.server.http import application, run_job  # noqa: E402
+from costmodel.server.open_and_mcp import listening_socket  # noqa: E402
 from costmodel.server.request import (  # noqa: E402
     NOT_OFFERED,
     Job,

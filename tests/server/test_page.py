@@ -15,7 +15,7 @@ pytest.importorskip("uvicorn")
 
 from costmodel.explore.workload_flags import FLAGS
 from costmodel.server.http import picker_page
-from costmodel.server.page import answer_for_page, picker_choices
+from costmodel.server.picker_page import answer_for_page, picker_choices
 from costmodel.server.workers import Limits
 from tests.server.test_http import Door, no_process_is_left
 

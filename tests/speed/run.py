@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.explore.explain.effects import explained_plan
+from costmodel.explore.explain.plan_choice_effects import explained_plan
 from costmodel.explore.search.search import search
 from costmodel.report.answers.plan_answer import estimate_document
 from costmodel.report.answers.run import run_document

@@ -23,14 +23,14 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import flop_of_step
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.estimate.training_answer.training_error_band import residual
-from costmodel.explore.diagnose.measured import (
+from costmodel.explore.diagnose.measured_step import (
     MeasuredStep,
     PredictedTerms,
     predicted_with_value,
     step_time_of_text,
     terms_of_evaluation,
 )
-from costmodel.explore.explain.effects import ExplainedAnswer, explained_plan
+from costmodel.explore.explain.plan_choice_effects import ExplainedAnswer, explained_plan
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 from costmodel.ground.units import chance_words, percent, show_time

@@ -17,10 +17,16 @@ from costmodel.estimate.training.memory_breakdown import LINES
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS, Evaluation, missing_input
 from costmodel.estimate.training_answer.predict_training import Answer
-from costmodel.explore.communication import is_sent
-from costmodel.explore.explain.explain import ExplainedFigure, TreeNames, figure_trees, traced_evaluation, trees_of
-from costmodel.explore.explain.schedule_order import Event, Pipeline, events, pipeline_of
+from costmodel.explore.explain.equation_trees import (
+    ExplainedFigure,
+    TreeNames,
+    figure_trees,
+    traced_evaluation,
+    trees_of,
+)
+from costmodel.explore.explain.pipeline_schedules import Event, Pipeline, events, pipeline_of
 from costmodel.explore.page.transfer_nodes import transfer_trees
+from costmodel.explore.transfer_bandwidth import is_sent
 from costmodel.ground.equation import Combined, Leaf, Named, Number, Origin, Step, known_as, origin_of, trace
 from costmodel.ground.record import record
 

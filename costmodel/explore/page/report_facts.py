@@ -24,7 +24,7 @@ from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.evidence.validate.outcomes import Compared
 from costmodel.evidence.validate.validate import OF_STEPS, compared
 from costmodel.explore.compare.select_plan import own_or_best_plan, plan_of_row
-from costmodel.explore.explain.explain import ExplainedFigure, figure_trees, traced_evaluation
+from costmodel.explore.explain.equation_trees import ExplainedFigure, figure_trees, traced_evaluation
 from costmodel.explore.search.search import TrainingSearch, search, with_ranges, with_remedies
 from costmodel.explore.search.training_candidates import grids, stem, valid_blocks
 from costmodel.explore.search.training_space import Ranked

@@ -8,10 +8,10 @@ from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.serving.replica_capacity import transfers
-from costmodel.explore.communication import is_sent
-from costmodel.explore.explain.explain import ExplainedFigure, traced_evaluation
+from costmodel.explore.explain.equation_trees import ExplainedFigure, traced_evaluation
 from costmodel.explore.page.transfer_nodes import transfer_trees
 from costmodel.explore.rl import RlSearch, explain_all, search
+from costmodel.explore.transfer_bandwidth import is_sent
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.equation import trace

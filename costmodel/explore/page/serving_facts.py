@@ -9,7 +9,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replica_capacity import transfers
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.explain.equation_trees import ExplainedFigure
 from costmodel.explore.page.transfer_nodes import transfer_trees
 from costmodel.explore.purchase.smallest_size import evaluate_trial
 from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation

@@ -9,8 +9,8 @@ from typing import Any
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS
-from costmodel.explore.communication import transfer_trace_name
-from costmodel.explore.explain.explain import ExplainedFigure, TreeNames, trees_of
+from costmodel.explore.explain.equation_trees import ExplainedFigure, TreeNames, trees_of
+from costmodel.explore.transfer_bandwidth import transfer_trace_name
 from costmodel.ground.equation import origin_of, trace
 
 UNITS = {"message": "B", "count": "1", "time": "s", "volume": "B", "total_time": "s"}

@@ -54,7 +54,7 @@ from costmodel.ground.record import record
 from costmodel.ground.units import show
 
 if TYPE_CHECKING:
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
 
 MOST = 65_536.0  # accelerators of a machine that are looked at
 # Shorter jobs do not get these terms, where an offer states none: a month reserved, a year bought. Assumed.
@@ -216,7 +216,7 @@ MISS = "miss"  # of a chance: that a limit is not kept
 
 def _chance_to_miss_tree(tree: ExplainedFigure) -> ExplainedFigure:
     """The equation tree of the chance to miss a limit, from the tree of the chance to meet it."""
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
 
     beneath = [ExplainedFigure("certain", 1.0, "1"), tree]
     return ExplainedFigure(
@@ -230,7 +230,7 @@ UNITS = {"GPUs": "1", "nodes": "1", "idle": "1", "price": "USD/s", "site power":
 
 def _averaged_over_day(tree: ExplainedFigure, traffic: float) -> ExplainedFigure:
     """The tree of a cost in the busiest hour divided by the day's average load relative to that hour."""
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
 
     part = ExplainedFigure("load of all hours over the fullest", traffic, "1")
     return ExplainedFigure(tree.name, tree.value / traffic, tree.unit, operation="divide", beneath=[tree, part])
@@ -393,7 +393,7 @@ class PurchaseComparison:
 
         names: results of every plan. further: additional results of the best plan
         """
-        from costmodel.explore.explain.explain import traced_figures
+        from costmodel.explore.explain.equation_trees import traced_figures
 
         best, alike = self.best, dict[tuple[str, ...], list[Purchase]]()
         chosen = [(row.machine.name, row) for row in sorted(self.working, key=lambda row: row is not best)]
@@ -496,7 +496,7 @@ class PurchaseComparison:
 
     def _money_trees(self, row: Purchase) -> dict[str, ExplainedFigure]:
         """The equation trees of a machine's costs, and of its site power if that is limited."""
-        from costmodel.explore.explain.explain import traced_figures
+        from costmodel.explore.explain.equation_trees import traced_figures
 
         def figures() -> dict[str, Number]:
             """The money, and the power where it is limited."""

@@ -21,7 +21,7 @@ from costmodel.ground.equation import Number, leaf, term
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
 
 _HOUR = 3600.0
 
@@ -96,7 +96,7 @@ class Day:
 
     def trees(self, asked: Workload) -> dict[str, ExplainedFigure]:
         """The equation trees of the rents of whole nodes, and of each hour's figures by `Hour.named`."""
-        from costmodel.explore.explain.explain import traced_figures
+        from costmodel.explore.explain.equation_trees import traced_figures
 
         used, hours = [hour.gpus for hour in self.hours], {*self.hours}
         most, built = leaf(max(used), "GPUs of the busiest hour"), leaf(self.built, "GPUs of a node")

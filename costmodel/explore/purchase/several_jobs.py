@@ -15,7 +15,7 @@ from costmodel.ground.equation import Number, leaf
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
 
 
 def shared_nodes(engines: Iterable[float], built: float) -> int:
@@ -150,7 +150,7 @@ class SeveralJobs:
 
     def trees(self) -> dict[str, ExplainedFigure]:
         """The equation trees of all figures, by figure name and machine."""
-        from costmodel.explore.explain.explain import traced_figures
+        from costmodel.explore.explain.equation_trees import traced_figures
 
         units = UNITS | {f"job {place}": "1" for place in range(1, len(self.jobs) + 1)}
         traced = ((row, traced_figures(row.figures, units)) for row in self.rows)

@@ -37,7 +37,7 @@ from costmodel.ground.record import record
 from costmodel.ground.units import counted
 
 if TYPE_CHECKING:
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
 
 
 def evaluate_trial(
@@ -291,7 +291,7 @@ def _job_chance_tree(
     asked: Workload, costs: Mapping[str, float], known: Mapping[str, ExplainedFigure]
 ) -> ExplainedFigure:
     """The equation tree of the chance that a job meets its limits; known: trees of its results."""
-    from costmodel.explore.explain.explain import TreeNames, tree_of
+    from costmodel.explore.explain.equation_trees import TreeNames, tree_of
 
     nearest = _least_certain_limit(asked, costs)
     with trace(), term("and fits"):

@@ -20,7 +20,7 @@ from costmodel.estimate.serving.service_limits import OWN, asking_chance
 from costmodel.estimate.serving.serving_error_band import banded, end_factors
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
-from costmodel.explore.explain.explain import ExplainedFigure, MadeTrees, TreeNames, tree_of, trees_of
+from costmodel.explore.explain.equation_trees import ExplainedFigure, MadeTrees, TreeNames, tree_of, trees_of
 from costmodel.ground.equation import Number, leaf, origin_of, term, trace
 from costmodel.ground.units import Figure
 

@@ -35,7 +35,7 @@ from costmodel.report.trials import result_heads, trial_settings
 from costmodel.report.workload_words import words_of
 
 if TYPE_CHECKING:
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
     from costmodel.explore.vary.sensitivity import Sensitivity
 
 _PLANS, _FIGURES = 10, 10  # of a text

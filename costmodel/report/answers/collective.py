@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from costmodel.evidence.calibrate.fit_from_kernels import Soundness
     from costmodel.explore.collective import CollectiveAnswer, SizeRow
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
 
 
 # --- A collective by size

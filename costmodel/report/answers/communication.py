@@ -11,7 +11,7 @@ from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.network.collectives import algorithm_bandwidth
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
-from costmodel.explore.communication import transfer_trace_name
+from costmodel.explore.transfer_bandwidth import transfer_trace_name
 from costmodel.ground.units import percent, show, show_time, significant, time_unit
 from costmodel.report.answers.plan_answer import PlanView, plan_document, plan_rows
 from costmodel.report.answers.plan_parts import PlanTraffic, SentMessage

@@ -8,7 +8,7 @@ from typing import Any
 
 from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.training_answer.predict_training import ENDLESS, TOO_LARGE
-from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.explain.equation_trees import ExplainedFigure
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.plan_answer import PlanView, plan_verdict
 from costmodel.report.data_formats.answer_fields import finite

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.training_answer.evaluate_training import fits_at_p90
-from costmodel.explore.explain.schedule_order import Event, Pipeline, events
+from costmodel.explore.explain.pipeline_schedules import Event, Pipeline, events
 from costmodel.ground.errors import fail
 from costmodel.ground.units import gib, percent, show_time
 from costmodel.report.answers.plan_answer import plan_document, plan_rows
@@ -21,7 +21,7 @@ from costmodel.report.terminal.layout import DIM, HEAD, WidthDrawing, bar, laid_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from costmodel.explore.explain.schedule_order import Kind, PipelineComparison, ScheduleOption
+    from costmodel.explore.explain.pipeline_schedules import Kind, PipelineComparison, ScheduleOption
 
 MOST_RANKS, MOST_CELLS, FEWEST_CELLS = 8, 62, 16
 _TRACE_STYLE = {"F": ("forward", "good"), "B": ("backward", "bad"), "W": ("weight gradient", "yellow")}

@@ -34,7 +34,7 @@ from costmodel.report.workload_words import words_of
 
 if TYPE_CHECKING:
     from costmodel.documents.schemas.results import ResultColumn
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
     from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
     from costmodel.report.document import Headline, Section
     from costmodel.report.terminal.layout import Line

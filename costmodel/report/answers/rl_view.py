@@ -19,7 +19,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.serving.replica_capacity import transfers
 from costmodel.estimate.shared.results import number
-from costmodel.explore.communication import is_sent
+from costmodel.explore.transfer_bandwidth import is_sent
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, gib, percent, show, show_time
 from costmodel.report.answers.plan_answer import (

@@ -60,7 +60,7 @@ from costmodel.report.trials import plan_sides, range_figures, short_heads, valu
 from costmodel.report.workload_words import fixed_key_lines, varied_head, words_of
 
 if TYPE_CHECKING:
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.equation_trees import ExplainedFigure
 
 MOST_VALUES = 24  # shown of keys that vary
 _MOST_REASONS = 4  # reasons of a value

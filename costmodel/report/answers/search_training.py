@@ -22,7 +22,7 @@ from costmodel.explore.answer_summaries import brief_plan_text
 from costmodel.explore.compare.compare import name_without_unit
 from costmodel.explore.compare.input_paths import input_values
 from costmodel.explore.compare.select_plan import gain_over_own_plan
-from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.explain.equation_trees import ExplainedFigure
 from costmodel.explore.plan_choice_text import (
     CHOICES,
     recompute_and_offload_texts,

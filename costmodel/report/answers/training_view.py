@@ -17,8 +17,8 @@ from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training_answer.evaluate_training import verdict
 from costmodel.estimate.training_answer.predict_training import TOO_LARGE, Answer
-from costmodel.explore.communication import sent_transfers
-from costmodel.explore.explain.effects import ExplainedAnswer
+from costmodel.explore.explain.plan_choice_effects import ExplainedAnswer
+from costmodel.explore.transfer_bandwidth import sent_transfers
 from costmodel.ground.counts import EXCHANGING, number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, percent, show, show_time, significant
@@ -33,7 +33,7 @@ from costmodel.report.terminal.plan_lines import memory_band_text, verdict_words
 if TYPE_CHECKING:
     from costmodel.estimate.shared.plan_batch import Block
     from costmodel.estimate.training.training_inputs import TrainingInputs
-    from costmodel.explore.explain.schedule_order import ForwardBackwardTime, Pipeline
+    from costmodel.explore.explain.pipeline_schedules import ForwardBackwardTime, Pipeline
     from costmodel.explore.page.plan_facts import Operation, PlanFacts
     from costmodel.explore.page.report_facts import ReportFacts
     from costmodel.explore.search.search import TrainingSearch

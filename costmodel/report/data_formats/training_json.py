@@ -19,8 +19,8 @@ from costmodel.report.terminal.refusals import remedies_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from costmodel.explore.explain.effects import ExplainedAnswer
     from costmodel.explore.explain.model_memory import ModelMemory
+    from costmodel.explore.explain.plan_choice_effects import ExplainedAnswer
 
 
 def training_plan_fields(

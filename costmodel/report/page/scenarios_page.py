@@ -12,7 +12,7 @@ from rich.text import Text
 
 from costmodel.documents.keys.workload_keys import WORKLOADS
 from costmodel.documents.schemas.results import is_money
-from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.explain.equation_trees import ExplainedFigure
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.memory import memory_section
 from costmodel.report.answers.plan_answer import PlanView, result_cell, works

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.explain.equation_trees import ExplainedFigure
 from costmodel.report.document import Cell
 from costmodel.report.terminal.trace_tree import TreeDrawing, combination_of
 

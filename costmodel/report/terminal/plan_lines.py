@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from costmodel.estimate.training_answer.predict_training import Answer
-    from costmodel.explore.explain.effects import ExplainedAnswer
+    from costmodel.explore.explain.plan_choice_effects import ExplainedAnswer
 
 
 def memory_band_text(costs: dict[str, float]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from costmodel.documents.reader.sources import Provenance
-from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.explain.equation_trees import ExplainedFigure
 from costmodel.ground.record import record
 from costmodel.ground.units import significant
 from costmodel.report.terminal.formatting import TIME_TERMS, figure_text, is_memory

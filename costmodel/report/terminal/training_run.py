@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from costmodel.estimate.training_answer.predict_training import Answer
-    from costmodel.explore.explain.effects import ExplainedAnswer
-    from costmodel.explore.explain.fixes import RunOutlook
+    from costmodel.explore.explain.plan_choice_effects import ExplainedAnswer
+    from costmodel.explore.explain.plan_remedies import RunOutlook
 
 
 WELL = 0.95  # goodput from which what moves it is not asked about

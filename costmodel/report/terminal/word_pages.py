@@ -8,9 +8,9 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.sources import argument_meaning
-from costmodel.explore.explain.explain import quantities
-from costmodel.explore.explain.pages import Page, all_words, words_by_kind
-from costmodel.explore.explain.phrases import AnsweredQuestion
+from costmodel.explore.explain.equation_trees import quantities
+from costmodel.explore.explain.page_search import AnsweredQuestion
+from costmodel.explore.explain.word_explanations import Page, all_words, words_by_kind
 from costmodel.report.terminal.layout import (
     DIM,
     HEAD,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.explore.explain.phrases import parse_question, questions
+from costmodel.explore.explain.page_search import parse_question, questions
 
 PAGES = Path(__file__).resolve().parents[3] / "docs/answers"
 PAGE = """<!-- costmodel explain: b, c-d -->

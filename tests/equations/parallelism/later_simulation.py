@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from costmodel.explore.explain.schedule_order import BOTH_WAYS, FOLDED, Kind, operations_of_rank, stage_of
+from costmodel.explore.explain.pipeline_schedules import BOTH_WAYS, FOLDED, Kind, operations_of_rank, stage_of
 
 Duration = Callable[[Kind, int, int], float]  # kind, rank, stage
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from costmodel.equations.parallelism.pipeline import later_schedule_time, live_micro_batches
-from costmodel.explore.explain.schedule_order import BOTH_WAYS, FOLDED
+from costmodel.explore.explain.pipeline_schedules import BOTH_WAYS, FOLDED
 from costmodel.ground.counts import LaterSchedule
 
 from .later_simulation import Ran, complete, run

@@ -13,7 +13,7 @@ import pytest
 from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.run.whole_run import spares_of
 from costmodel.estimate.training_answer.predict_training import Answer, predict
-from costmodel.explore.explain.effects import explained_plan
+from costmodel.explore.explain.plan_choice_effects import explained_plan
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.run import run_document, run_json
 from costmodel.report.answers.training_view import TrainingView

@@ -16,7 +16,7 @@ from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.failed_node import most_replicas_lost, replicas_lost, whole_replicas
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.predict_training import Answer, predict
-from costmodel.explore.explain.effects import explained_plan
+from costmodel.explore.explain.plan_choice_effects import explained_plan
 from costmodel.ground.counts import Order
 from costmodel.ground.record import record
 from costmodel.report.answers.run import run_document

@@ -21,7 +21,7 @@ from costmodel.estimate.shared.plan_batch import plan_to_mapping
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.estimate.training_answer.predict_training import Answer, answer
 from costmodel.explore.diagnose.diagnose import Cause, Diagnosis, _value_after_change, diagnose, possible_causes
-from costmodel.explore.diagnose.measured import (
+from costmodel.explore.diagnose.measured_step import (
     TERMS,
     MeasuredStep,
     PredictedTerms,

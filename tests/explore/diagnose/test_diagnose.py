@@ -12,8 +12,8 @@ import pytest
 from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.training_answer.predict_training import predict
 from costmodel.explore.diagnose.diagnose import diagnose, possible_causes
-from costmodel.explore.diagnose.measured import TERMS, MeasuredStep, terms_of_evaluation
-from costmodel.explore.explain.pages import page
+from costmodel.explore.diagnose.measured_step import TERMS, MeasuredStep, terms_of_evaluation
+from costmodel.explore.explain.word_explanations import page
 
 from .planted import SCENARIOS, own, trial
 

@@ -21,7 +21,7 @@ from costmodel.estimate.training.memory_breakdown import LINES, STAGES
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import Evaluation
 from costmodel.estimate.training_answer.predict_training import Answer, answer, own_plan
-from costmodel.explore.explain.explain import (
+from costmodel.explore.explain.equation_trees import (
     ExplainedFigure,
     explain,
     explained_figure,

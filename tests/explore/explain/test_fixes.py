@@ -16,8 +16,8 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.training_answer.predict_training import Answer, predict
-from costmodel.explore.explain import fixes
-from costmodel.explore.explain.fixes import remedies
+from costmodel.explore.explain import plan_remedies
+from costmodel.explore.explain.plan_remedies import remedies
 from costmodel.explore.search.cheapest_changes import Remedy, safest
 from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.search.search import search, with_remedies
@@ -108,13 +108,13 @@ def test_remedies_take_bounded_work(name: str, monkeypatch: pytest.MonkeyPatch) 
     """Times are computed of plans that fit alone, and no node is tried that the plan is too large for."""
     counted: Counter[str] = Counter()
     for work in ("evaluate", "memory_of", "vary"):
-        original = getattr(fixes, work)
+        original = getattr(plan_remedies, work)
 
         def counting(*asked: Any, work: str = work, original: Any = original) -> Any:
             counted[work] += 1
             return original(*asked)
 
-        monkeypatch.setattr(fixes, work, counting)
+        monkeypatch.setattr(plan_remedies, work, counting)
     assert remedies(predict(preferring(load("quickstart", [f"model={name}"]))), "M001")
     assert counted["vary"] <= 36
     assert counted["memory_of"] <= 72

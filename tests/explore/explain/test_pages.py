@@ -21,7 +21,7 @@ from costmodel.estimate.serving.engine_step import Batch, step_time
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import REFUSALS
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.explore.explain.pages import page
+from costmodel.explore.explain.word_explanations import page
 from costmodel.ground.equation import EQUATIONS
 
 LOAD = "workload={kind: serving, prompt: 100, output: 100, rate: 1 /s}"

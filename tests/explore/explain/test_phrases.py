@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.library import phrases
-from costmodel.explore.explain.pages import page, page_or_nearest
-from costmodel.explore.explain.phrases import (
+from costmodel.explore.explain.page_search import (
     is_clear_match,
     nearest_pages,
     page_of_phrase,
     questions,
     significant_words,
 )
+from costmodel.explore.explain.word_explanations import page, page_or_nearest
 from costmodel.ground.errors import CostModelError
 
 # Phrasings as people type them, and the page on which the answer stands, read off the pages.
@@ -234,5 +234,5 @@ def test_a_table_of_a_page_is_a_row_a_line(run: Any) -> None:
 
 def test_a_figure_of_a_scenario_is_looked_for_in_no_page(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking for a page of both words would list every key of every document first."""
-    monkeypatch.setattr("costmodel.explore.explain.pages.page", None)
+    monkeypatch.setattr("costmodel.explore.explain.word_explanations.page", None)
     assert run("explain", "llama-3-70b-512", "tp_volume", "--depth", "1").code == 0

@@ -9,7 +9,7 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.training_answer.predict_training import predict
-from costmodel.explore.explain.schedule_order import (
+from costmodel.explore.explain.pipeline_schedules import (
     SCHEDULES,
     PipelineComparison,
     compare_schedules,

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from costmodel.equations.parallelism.pipeline import in_flight, pipeline_time
 from costmodel.estimate.training.parallelism.pipeline import FOLDED, LOOPED
-from costmodel.explore.explain.schedule_order import Event, ForwardBackwardTime, Pipeline, events
+from costmodel.explore.explain.pipeline_schedules import Event, ForwardBackwardTime, Pipeline, events
 from costmodel.ground.counts import Schedule
 
 times = some.floats(0.1, 10.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.explore.explain.schedule_order import ForwardBackwardTime, Pipeline, events
+from costmodel.explore.explain.pipeline_schedules import ForwardBackwardTime, Pipeline, events
 from costmodel.report.answers.pipeline import MOST_CELLS, MOST_RANKS, cell_seconds, rank_characters, timeline
 
 DOUBLE = ForwardBackwardTime(1.0, 2.0)

@@ -19,7 +19,7 @@ from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import predict as predict_serving
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.training_answer.predict_training import Answer, predict
-from costmodel.explore.explain.fixes import remedies
+from costmodel.explore.explain.plan_remedies import remedies
 from costmodel.report.terminal.refusals import reason
 from costmodel.report.terminal.serving_formatting import reason as serving_reason
 

@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from rich.text import Text
 
-from costmodel.commands import shared
+from costmodel.commands import answer_options
 from costmodel.commands.command_table import QUESTIONS
-from costmodel.explore.explain.pages import all_words
+from costmodel.explore.explain.word_explanations import all_words
 from costmodel.ground.errors import Fault, Place
 from costmodel.report.terminal.faults import fault_report
 from costmodel.report.terminal.layout import (
@@ -137,7 +137,7 @@ def lines_of(run: Any) -> Iterator[Any]:
         return found.pop()
 
     with pytest.MonkeyPatch.context() as patch:  # of how an answer is printed, which changes no cached reply
-        patch.setattr(shared, "deliver", lambda reply, **_: found.append(lines_of_length(reply.lines())))
+        patch.setattr(answer_options, "deliver", lambda reply, **_: found.append(lines_of_length(reply.lines())))
         yield lines
 
 

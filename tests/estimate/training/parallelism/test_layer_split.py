@@ -18,7 +18,7 @@ from costmodel.estimate.shared.plan_batch import Block, Split, Structure, one_ro
 from costmodel.estimate.training.parallelism.pipeline import BOTH_WAYS, FOLDED, indivisible, stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training_answer.evaluate_training import evaluate
-from costmodel.explore.explain.schedule_order import operations_of_rank
+from costmodel.explore.explain.pipeline_schedules import operations_of_rank
 from costmodel.ground.counts import SIZES
 from estimate.cases import ask, inputs, mixed, model, one
 

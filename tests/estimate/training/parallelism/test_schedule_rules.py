@@ -9,7 +9,7 @@ import pytest
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.training.parallelism.pipeline import BOTH_WAYS, FOLDED, PLAIN
-from costmodel.explore.explain.schedule_order import events, pipeline_of
+from costmodel.explore.explain.pipeline_schedules import events, pipeline_of
 from costmodel.ground.counts import Schedule
 from estimate.cases import TRAINING_STACKS, ask, costs, inputs, model, one, written_out
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.documents.schemas.base import Sites
     from costmodel.estimate.machine.process_groups import Transfer
-    from costmodel.explore.explain.fixes import RunOutlook
+    from costmodel.explore.explain.plan_remedies import RunOutlook
     from costmodel.explore.search.cheapest_changes import Remedy
 
 
@@ -314,11 +314,11 @@ def with_explanations(answer: Answer) -> ExplainedAnswer:
     """The answer with fixes, effects and run outlook; imports the search for fixes only if the plan needs some."""
     against, fixes_by_code, of_run = answer.refused or answer.broken, {}, None
     if against:
-        from costmodel.explore.explain.fixes import remedies
+        from costmodel.explore.explain.plan_remedies import remedies
 
         fixes_by_code = {code: tuple(remedies(answer, code)) for code in against}
     if answer.inputs.run is not None:
-        from costmodel.explore.explain.fixes import run_outlook
+        from costmodel.explore.explain.plan_remedies import run_outlook
 
         of_run = run_outlook(answer)
     return ExplainedAnswer(**vars(answer), fixes=fixes_by_code, effects=tuple(effects(answer)), outlook=of_run)

@@ -43,7 +43,7 @@ from costmodel.exchange.tables.kernel_table import table_kind_lines
 from costmodel.exchange.tables.run_table import COLUMNS as MEASURED
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
 from costmodel.explore.answer_labels import fit_page, meaning_of
-from costmodel.explore.explain.phrases import (
+from costmodel.explore.explain.page_search import (
     AnsweredQuestion,
     PageMatch,
     is_clear_match,

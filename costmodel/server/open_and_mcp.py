@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
+from costmodel.commands.answer_options import help_paragraph, optional_argument
 from costmodel.commands.output import print_lines
-from costmodel.commands.shared import help_paragraph, optional_argument
 from costmodel.ground.errors import Place, fail, install_command
 
 FolderArgument = Annotated[

@@ -14,7 +14,7 @@ from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import Answer, answer, own_plan, plan_block
-from costmodel.explore.explain.effects import ExplainedAnswer, with_explanations
+from costmodel.explore.explain.plan_choice_effects import ExplainedAnswer, with_explanations
 from costmodel.explore.search.training_candidates import chunk_counts
 from costmodel.ground.counts import Schedule
 from costmodel.ground.errors import Place, fail

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import answering, answering_document, optional_argument
+from costmodel.commands.answer_options import answering, answering_document, optional_argument
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.layout import Reply
 

@@ -157,11 +157,11 @@ def _named_document(case: LoadedScenario, path: str) -> NamedDocument:
     """Name and title of the document at a path of the scenario, and whether an inline document changes its figures."""
     reference = REFERENCES[path]
     document: Any = getattr(case, reference.held)
-    changed = isinstance(at(case.tree, path), dict) and _differs(reference.kind, document)
+    changed = isinstance(at(case.tree, path), dict) and _has_changed_figures(reference.kind, document)
     return NamedDocument(document.name, document.title, changed)
 
 
-def _differs(kind: str, document: Any) -> bool:
+def _has_changed_figures(kind: str, document: Any) -> bool:
     """Whether an inline document has other figures than the document found under its name."""
     if not has(kind, document.name):
         return False

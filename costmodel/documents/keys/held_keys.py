@@ -46,7 +46,7 @@ def held_keys(plan: Plan | None, search: Space | None, precision: str, assignmen
     if _PRECISION in paths and space.precision is not None and space.precision != [precision]:
         conflicts.append(_why_not_held(_PRECISION, precision, "precision", space.precision))
     update: dict[str, Any] = {key: [value] for key, value in values.items()}
-    for narrow in (_recompute, _ends):
+    for narrow in (_recompute_conflicts, _end_layer_conflicts):
         conflicts += narrow(values, space, update)
     all_keys = plan is not None and bool(chosen) and "plan" not in paths and plan.model_fields_set <= {*chosen}
     return HeldKeys(values, space.model_copy(update=update), tuple(conflicts), all_keys)
@@ -69,44 +69,44 @@ def _why_not_held(path: str, value: Any, key: str, values: Iterable[Any]) -> str
     return f"{path}={value_text(value)} is not fixed, because search.{key} lists {there}; {held}"
 
 
-def _recompute(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Iterator[str]:
+def _recompute_conflicts(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Iterator[str]:
     """Conflicts of the recompute mode with its options: modules need `selective`, a layer count needs `full`."""
     for key, mode in _MODE_OF.items():
         other = values.get("recompute", mode) != mode
         if key in values and other:
-            mode_set = _setting_of(values, "recompute")
-            yield f"{_setting_of(values, key)} cannot be combined with {mode_set}: it needs recompute {mode}"
+            mode_set = _setting_text(values, "recompute")
+            yield f"{_setting_text(values, key)} cannot be combined with {mode_set}: it needs recompute {mode}"
             del values[key]
             update[key] = None
         elif other and getattr(space, key) is not None:
-            yield f"search.{key} is not tried, because {_setting_of(values, 'recompute')} is fixed"
+            yield f"search.{key} is not tried, because {_setting_text(values, 'recompute')} is fixed"
             update[key] = None
         elif key in values and "recompute" not in values:
             if space.recompute is None:
                 update["recompute"] = [mode]
             elif space.recompute != [mode]:
-                modes, held = ", ".join(space.recompute), _setting_of(values, key)
+                modes, held = ", ".join(space.recompute), _setting_text(values, key)
                 yield f"{held} is fixed for recompute {mode} alone, because search.recompute lists {modes}"
 
 
-def _ends(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Iterator[str]:
+def _end_layer_conflicts(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Iterator[str]:
     """Conflicts of `split` with the layers of the first or last stage; such layers take the place of a split."""
     ends = [key for key in _ENDS if key in values]
     listed = [key for key in _ENDS if getattr(space, key) is not None]
     if ends and "split" in values:
-        taken = _setting_of(values, ends[0])
-        yield f"{_setting_of(values, 'split')} cannot be combined with {taken}, which replaces it"
+        taken = _setting_text(values, ends[0])
+        yield f"{_setting_text(values, 'split')} cannot be combined with {taken}, which replaces it"
         del values["split"]
         update["split"] = []
     elif ends and space.split is not None:
         splits = ", ".join(space.split)
-        yield f"{_setting_of(values, ends[0])} is not fixed for every plan, because search.split lists {splits}"
+        yield f"{_setting_text(values, ends[0])} is not fixed for every plan, because search.split lists {splits}"
     elif ends:
         update["split"] = []
     elif "split" in values and listed:
-        yield f"search.{listed[0]} is not tried, because {_setting_of(values, 'split')} is fixed"
+        yield f"search.{listed[0]} is not tried, because {_setting_text(values, 'split')} is fixed"
         update |= dict.fromkeys(listed)
 
 
-def _setting_of(values: dict[str, Any], key: str) -> str:
+def _setting_text(values: dict[str, Any], key: str) -> str:
     return f"plan.{key}={value_text(values[key])}"

@@ -145,18 +145,18 @@ def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch:
         except CostModelError as error:
             faults += error.faults
     paths = {change.path for change in changes}
-    for change in sorted(changes, key=lambda change: (change.path.count("."), not _exchanges(change.path))):
+    for change in sorted(changes, key=lambda change: (change.path.count("."), not _names_parent(change.path))):
         try:
             _assign_value(tree, change, fetch)
-            _drop_replaced(tree, change, paths)
+            _remove_contradicted(tree, change, paths)
         except CostModelError as error:
             faults += error.faults
     if faults:
         raise CostModelError(*faults)
-    _count_for_those_in_use(tree, changes)
+    _apply_counts_in_use(tree, changes)
 
 
-def _drop_replaced(tree: dict[Any, Any], change: Assignment, paths: Collection[str]) -> None:
+def _remove_contradicted(tree: dict[Any, Any], change: Assignment, paths: Collection[str]) -> None:
     """Removes keys that contradict a newly assigned key, unless they are assigned too."""
     above = change.path.rpartition(".")[0]
     for key in _REPLACES.get(change.path, ()) if change.value is not None else ():
@@ -164,7 +164,7 @@ def _drop_replaced(tree: dict[Any, Any], change: Assignment, paths: Collection[s
             at(tree, above).pop(key, None)
 
 
-def _count_for_those_in_use(tree: dict[Any, Any], changes: Iterable[Assignment]) -> None:
+def _apply_counts_in_use(tree: dict[Any, Any], changes: Iterable[Assignment]) -> None:
     """Applies an assigned domain size or number of network interfaces to the accelerators in use."""
     node, used = at(tree, _NODE), f"{_NODE}.{_USED}"
     if not any(change.path == used for change in changes):
@@ -175,7 +175,7 @@ def _count_for_those_in_use(tree: dict[Any, Any], changes: Iterable[Assignment])
             group[key_at(_USED, change.at, change.place)] = at(node, _USED)
 
 
-def _exchanges(path: str) -> bool:
+def _names_parent(path: str) -> bool:
     """Whether a path ends in `like`, the key that names the parent of a document."""
     above, _, key = path.rpartition(".")
     return key == "like" and above in REFERENCES
@@ -184,7 +184,7 @@ def _exchanges(path: str) -> bool:
 def _exchange_document(tree: dict[Any, Any], change: Assignment) -> Assignment | None:
     """The assignment of another document name, if `like` is set on a document that is only named."""
     above = change.path.rpartition(".")[0]
-    if not _exchanges(change.path) or isinstance(at(tree, above), dict):
+    if not _names_parent(change.path) or isinstance(at(tree, above), dict):
         return None
     return replace(change, path=above)
 
@@ -214,7 +214,7 @@ def _assign_value(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> Non
         _assign_value(tree, named, fetch)
         return
     for depth, part in enumerate(parts[:-1]):
-        here = _inward(here, part, ".".join(parts[: depth + 1]), parts[depth + 1], change.at, fetch)
+        here = _child_on_path(here, part, ".".join(parts[: depth + 1]), parts[depth + 1], change.at, fetch)
     if change.path == f"{_NODE}.{_USED}":
         _keep_first(here, change.at)
     if parts[-1] == "name":
@@ -237,7 +237,7 @@ def _is_left_out(tree: dict[Any, Any], path: str) -> bool:
     return schema is not None and has_default(schema, path)
 
 
-def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch: Fetch) -> Any:
+def _child_on_path(here: Any, part: str, so_far: str, following: str, at: Place, fetch: Fetch) -> Any:
     """The value of a key on the path; a named document is written out, and a missing mapping is created."""
     inner = here[_list_index(here, part, at)] if isinstance(here, list) else here.get(part)
     reference, workload = REFERENCES.get(so_far), here.get("workload") if isinstance(here, dict) else None

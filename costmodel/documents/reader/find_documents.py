@@ -99,11 +99,11 @@ def _names_without_separators(known: frozenset[str]) -> dict[str, str]:
 def _nearest(stated: str, memory: float | None, known: frozenset[str], capacity: Callable[[str], float]) -> str:
     """The accelerator that a spelling names, with the stated form factor and memory, else the most common variant."""
     parts = {name: found for name in sorted(known) if (found := _NAME.fullmatch(name))}
-    matches = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), stated)]
+    matches = [found["part"] for found in parts.values() if re.match(_name_pattern(found["part"]), stated)]
     if not matches:
         return ""
     part = max(matches, key=len)
-    behind = re.sub(_begins(part), " ", stated, count=1)
+    behind = re.sub(_name_pattern(part), " ", stated, count=1)
     if _BESIDE.sub("", behind):
         return ""
     form, named = _FORM.search(behind), _MEMORY.search(behind)
@@ -125,7 +125,7 @@ def _distance_of_sizes(gigabytes: float, capacity: float) -> float:
     return abs(math.log(gigabytes * 1e9 / capacity))
 
 
-def _begins(part: str) -> str:
+def _name_pattern(part: str) -> str:
     """A pattern for the name of a part, with optional separators, that does not continue with another name."""
     return r"[\s_-]*".join(map(re.escape, part.replace("-", ""))) + r"(?![a-z0-9])|" + re.escape(part) + r"(?=sxm|pcie)"
 
@@ -212,7 +212,7 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     if is_hub_name(name):
         if kind != "model":
             raise _unknown_document(kind, name, place)
-        return find(kind, _of_hub(name, place))
+        return find(kind, _model_of_hub(name, place))
     if is_text(name):
         return Path(name)
     if is_path(name) or (kind == "model" and name in (os.curdir, os.pardir)):
@@ -257,7 +257,7 @@ def of_path(name: str, path: Path) -> str:
     return "" if is_own else shape_of(name, names("model"))
 
 
-def _of_hub(name: str, place: Place | None) -> str:
+def _model_of_hub(name: str, place: Place | None) -> str:
     """The shipped model for a name on the hub, or a fault."""
     known = names("model")
     if shape := shape_of(name, known):
@@ -362,7 +362,7 @@ def _document_meant(kind: str, name: str, known: Sequence[str]) -> str:
         return f"'{shape}'"
     if kind == "stack" and name.lower() in STACKS:
         return STACKS[name.lower()]
-    if kind in ("accelerator", "node") and (part := _part(kind, name)):
+    if kind in ("accelerator", "node") and (part := _accelerator_or_node(kind, name)):
         return f"'{part}'"
     if kind == "accelerator" and (flags := _counted_flags(name)):
         return flags
@@ -393,7 +393,7 @@ def _counted_flags(name: str) -> str:
     """The flags for a count of accelerators written in one word, as 8xH100; empty for another name."""
     match = _COUNTED.fullmatch(name.strip())
     count = match and (match["ahead"] or match["after"])
-    part = _part("accelerator", match["part"]) if match and count else ""
+    part = _accelerator_or_node("accelerator", match["part"]) if match and count else ""
     return f"--gpu {part} --gpus {count}" if part else ""
 
 
@@ -404,7 +404,7 @@ def _node_flag(name: str) -> str:
     return f"--node {node}" if node else ""
 
 
-def _part(kind: str, name: str) -> str:
+def _accelerator_or_node(kind: str, name: str) -> str:
     """The accelerator (or its default node) that a spelling such as `8x H100` stands for; empty if none fits."""
     with contextlib.suppress(CostModelError, UnitError):  # of documents that are not asked about
         spelling = re.sub(r"^\d+ ?[x×] ?", "", name) if kind == "node" else name
@@ -462,7 +462,7 @@ def said_first(text: str, key: str) -> str:
 
 def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
     """Kind, file and text of every document of a name; its efficiency fit if asked for, or if there is nothing else."""
-    name = _of_hub(name, None) if is_hub_name(name) else name
+    name = _model_of_hub(name, None) if is_hub_name(name) else name
     if not any(name in names(kind) for kind in FOLDER_OF):
         name = by_spelling(name) or name
     kinds = [kind for kind in FOLDER_OF if name in names(kind) and (kind == "efficiency") == fitted]

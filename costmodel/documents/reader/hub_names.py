@@ -239,7 +239,7 @@ def shape_of(name: str, known: Sequence[str]) -> str:
     last = last_part(name).lower()
     by_letters = {squeezed(model): model for model in known}
     for begin in dict.fromkeys((last, _AHEAD.sub("", last, count=1))):
-        for word in _shortened(begin):
+        for word in _shortened_names(begin):
             if word in _OTHER_SHAPES:
                 return ""
             if (other := _others_by_letters().get(squeezed(word))) in known:
@@ -259,7 +259,7 @@ def is_own_name(name: str, shape: str) -> bool:
     return is_name and squeezed(last_part(name)).removeprefix("meta") == squeezed(shape)
 
 
-def _shortened(name: str) -> Iterator[str]:
+def _shortened_names(name: str) -> Iterator[str]:
     """The name, and the name with one more ending removed each time."""
     before = ""
     while name != before:
@@ -271,7 +271,7 @@ def nearest_shapes(name: str, known: Sequence[str]) -> list[str]:
     """The shipped model that a name stands for, or up to three with similar names."""
     if shape := shape_of(name, known):
         return [shape]
-    last = ["", *_shortened(last_part(name).lower())][-1]
+    last = ["", *_shortened_names(last_part(name).lower())][-1]
     if any(holds(model, last) for model in known):
         return alike(last, known, _MOST_NEAR, _CUTOFF)
     by_letters = {squeezed(model): model for model in known}
@@ -316,7 +316,7 @@ def types_by_name(name: str, shape: str) -> Mapping[str, Any]:
         published = next((keys for own, keys in _PUBLISHED.items() if last_part(own) == last), None)
     if published is not None:
         return published
-    kind, _ = _stated(name)
+    kind, _ = _weight_type_in_name(name)
     if kind is None:
         return {}
     if kind == "bf16":
@@ -327,7 +327,7 @@ def types_by_name(name: str, shape: str) -> Mapping[str, Any]:
     return types | ({"stored_cache": "fp8"} if scaled else {})
 
 
-def _stated(name: str) -> tuple[WeightType | None, str]:
+def _weight_type_in_name(name: str) -> tuple[WeightType | None, str]:
     """The weight type in a checkpoint name, and the matched word; empty if the name states none."""
     last = last_part(name).lower() + ".gguf" * name.lower().endswith(".gguf")
     found = ((kind, pattern.search(last)) for pattern, kind in _ROWS)
@@ -347,7 +347,7 @@ def name_words(name: str, shape: str) -> str:
     if kinds:
         most = "most " * any(kind.endswith("_k") for kind in kinds)  # GGUF keeps some maps in wider types
         return f"the shape of {of}; {most}weights in {' and '.join(kinds)}, by its name"
-    kind, word = _stated(name)
+    kind, word = _weight_type_in_name(name)
     if kind is not None or not word:
         return f"the shape of {of}"
     kept = STORED.get(shape) or STORED_EXPERTS.get(shape)
@@ -369,10 +369,10 @@ def filled(schema: type[M], /, **values: Any) -> M:
     Faster than `model_construct`, which inspects every default's factory each time; here the defaults of a schema are
     made once and shared, since documents are never changed in place.
     """
-    plain: M = _plain(schema)
+    plain: M = _with_defaults(schema)
     return plain.model_copy(update=values)
 
 
 @functools.cache
-def _plain(schema: type[BaseModel]) -> Any:
+def _with_defaults(schema: type[BaseModel]) -> Any:
     return schema.model_construct(_fields_set=set())

@@ -69,7 +69,7 @@ def with_parent(tree: Any, text_of: TextOf, depth: int = 0) -> Any:
             raise fail("D013", f"stacks that are like one another end at {parent}", place, "write one of them out")
         text, shown = text_of(parent, place)
         whole, _ = read_tree(text, shown)
-        merged = _over(with_parent(whole, text_of, depth + 1), tree)
+        merged = _merged(with_parent(whole, text_of, depth + 1), tree)
     for part in _PARTS:
         if (inner := with_parent(merged.get(part), text_of, depth)) is not merged.get(part):
             merged = merged if merged is not tree else copied(tree)
@@ -85,14 +85,14 @@ def written_out(tree: Any, text_of: TextOf) -> Any:
     whole = with_parent(tree, text_of)
     if isinstance(tree, Mapping):
         for filled, stated in ((whole, tree), *((whole.get(part), tree.get(part)) for part in _PARTS)):
-            if isinstance(stated, Mapping) and "like" in stated and _leaves(filled) > _leaves(stated):
+            if isinstance(stated, Mapping) and "like" in stated and _count_of_values(filled) > _count_of_values(stated):
                 _check_name(stated)
     return whole
 
 
-def _leaves(tree: Any) -> int:
+def _count_of_values(tree: Any) -> int:
     """The number of values in a tree."""
-    return sum(map(_leaves, tree.values())) if isinstance(tree, Mapping) else 1
+    return sum(map(_count_of_values, tree.values())) if isinstance(tree, Mapping) else 1
 
 
 def _check_name(tree: Mapping) -> None:
@@ -116,7 +116,7 @@ _traces: OrderedDict[str, tuple[Foreign, str]] = OrderedDict()  # read before, b
 _FEW_TRACES = 8
 
 
-def _moments(path: str, shown: str, place: Place | None) -> tuple[Foreign, str]:
+def _trace_statistics(path: str, shown: str, place: Place | None) -> tuple[Foreign, str]:
     """Mean and variance of lengths and arrivals in a request trace, with a digest of its text; cached by file."""
     stamp = ""
     if path != "-" and not is_text(path) and may_look(path):
@@ -133,7 +133,7 @@ def _moments(path: str, shown: str, place: Place | None) -> tuple[Foreign, str]:
     return _traces[stamp]
 
 
-def _over(parent: Any, child: Any) -> Any:
+def _merged(parent: Any, child: Any) -> Any:
     """The child's mapping merged over the parent's; lists of the child replace those of the parent."""
     if not (isinstance(parent, Mapping) and isinstance(child, Mapping)):
         return child
@@ -142,7 +142,7 @@ def _over(parent: Any, child: Any) -> Any:
         if key not in child:
             merged[key] = value
         else:
-            merged[key] = _over(value, child[key])
+            merged[key] = _merged(value, child[key])
     return merged
 
 
@@ -246,7 +246,7 @@ class DocumentReader:
         """The statistics of a request trace as keys of a workload."""
         path = name if name == "-" or is_text(name) else str(folder_of(place) / name)
         shown = "<stdin>" if path == "-" else as_named(Path(path))
-        moments = _moments(path, shown, place)
+        moments = _trace_statistics(path, shown, place)
         self.foreign[shown], self.digests[shown] = moments
         tree: dict[str, Any] = copied(moments[0].tree)
         return tree
@@ -312,7 +312,7 @@ class DocumentReader:
 
 def _checked(kind: str, tree: Any, shown: str, faults: Sequence[Fault]) -> Any:
     """The validated document of a tree; raises its faults, and those of figures without a source."""
-    document = _validated(_class_in(kind, _wing(kind, tree)), tree, shown, faults)
+    document = _validated(_class_for_workload(kind, _workload_of_tree(kind, tree)), tree, shown, faults)
     if unknown := list(uncited(tree)):
         raise CostModelError(*unknown)
     return document
@@ -338,14 +338,14 @@ def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
     return _validated(document_class(kind), foreign.tree, shown), foreign
 
 
-def _wing(kind: str, tree: Any) -> str:
+def _workload_of_tree(kind: str, tree: Any) -> str:
     """The workload of a scenario or stack: serving, rl or, by default, training."""
     key = {"scenario": "workload.kind", "stack": "kind"}.get(kind)
     wing = None if key is None else at(tree, key)
     return wing if wing in ("serving", "rl") else "training"
 
 
-def _class_in(kind: str, wing: str) -> type[BaseModel]:
+def _class_for_workload(kind: str, wing: str) -> type[BaseModel]:
     """The schema class for a kind of document in a workload; serving and rl classes are imported only when needed."""
     if wing == "serving":
         from costmodel.documents.schemas.serving import SERVING

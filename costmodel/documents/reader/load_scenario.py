@@ -128,7 +128,7 @@ def any_from(
     if case is not None and not faults:
         return replace(case, original=original, changes=memory_in_whole(changes), foreign_prices=foreign)
     strange = not isinstance(tree, dict) or any(fault.code == "D011" for fault in faults)
-    named = [] if strange else _of_names(reader, tree)
+    named = [] if strange else _faults_of_named(reader, tree)
     faults = [reader.another, *faults] if reader.another else faults
     known = {(fault.code, fault.sentence, fault.place) for fault in faults}
     faults += [fault for fault in named if (fault.code, fault.sentence, fault.place) not in known]
@@ -174,7 +174,7 @@ def _load_documents(scenario: Any, reader: DocumentReader, tree: dict[str, Any])
     return serving_case_of(scenario, reader, tree)
 
 
-def _of_names(reader: DocumentReader, tree: dict[Any, Any]) -> Iterator[Fault]:
+def _faults_of_named(reader: DocumentReader, tree: dict[Any, Any]) -> Iterator[Fault]:
     """The faults of all documents that a tree names, directly or through other documents."""
     trees: dict[str, Any] = {"": tree}
     for path in itertools.chain(*LEVELS):

@@ -66,9 +66,9 @@ def _document(kind: Any, tree: Any) -> Any:
     if isinstance(tree, kind):
         return tree
     known = _class(kind)
-    read: Read = functools.partial(_made, kind, known)
+    read: Read = functools.partial(_constructed, kind, known)
     for around in known.around:
-        read = functools.partial(_around, around, read)
+        read = functools.partial(_wrap_validator, around, read)
     for before in known.before:
         tree = before(tree)
     document = read(tree)
@@ -77,11 +77,12 @@ def _document(kind: Any, tree: Any) -> Any:
     return document
 
 
-def _around(validate: Callable[[Any, Read], Any], read: Read, tree: Any) -> Any:
+def _wrap_validator(validate: Callable[[Any, Read], Any], read: Read, tree: Any) -> Any:
+    """Reads a tree with a validator that pydantic wraps around the reading of the class."""
     return validate(tree, read)
 
 
-def _made(kind: Any, known: _Class, tree: Any) -> Any:
+def _constructed(kind: Any, known: _Class, tree: Any) -> Any:
     """The document of a mapping, as `model_construct` makes it."""
     if not isinstance(tree, dict) or not known.required <= tree.keys():
         raise _NotPlain
@@ -90,7 +91,7 @@ def _made(kind: Any, known: _Class, tree: Any) -> Any:
         name = known.names.get(key)
         if name is None:
             raise _NotPlain
-        values[name] = _reader(kind, name)(value)
+        values[name] = _field_reader(kind, name)(value)
     fields = {**known.usual, **values}
     for name, default in known.made:
         if name not in values:
@@ -134,7 +135,7 @@ def _class(kind: Any) -> _Class:
 
 
 @functools.cache
-def _reader(kind: Any, name: str) -> Read:
+def _field_reader(kind: Any, name: str) -> Read:
     """What reads the value of a field."""
     info: FieldInfo = kind.model_fields[name]
     choice = [] if info.discriminator is None else [info.discriminator]
@@ -142,7 +143,7 @@ def _reader(kind: Any, name: str) -> Read:
 
 
 def _of_type(annotation: Any, metadata: Sequence[Any] = ()) -> Read:
-    """What reads a value of a type, with what stands beside it in an Annotated type."""
+    """The function that reads values of a type, with the validators of its Annotated type."""
     if get_origin(annotation) is Annotated:
         annotation, *inner = get_args(annotation)
         return _of_type(annotation, [*inner, *metadata])
@@ -156,12 +157,12 @@ def _of_type(annotation: Any, metadata: Sequence[Any] = ()) -> Read:
         elif isinstance(part, PlainValidator):
             read = _alone(part.func)
         elif isinstance(part, BeforeValidator):
-            read = functools.partial(_after, read or _plain(annotation, beside), _alone(part.func))
+            read = functools.partial(_validate_then_read, read or _type_reader(annotation, beside), _alone(part.func))
         elif isinstance(part, InstanceOf):  # type: ignore[misc]  # a class at run time
             read = functools.partial(_instance, get_origin(annotation) or annotation)
         elif not isinstance(part, WithJsonSchema | Tag | Discriminator):
-            read = functools.partial(_within, read or _plain(annotation, beside), *_limits(part))
-    return read or _plain(annotation, beside)
+            read = functools.partial(_check_limits, read or _type_reader(annotation, beside), *_limits(part))
+    return read or _type_reader(annotation, beside)
 
 
 def _alone(function: Any) -> Read:
@@ -172,7 +173,7 @@ def _alone(function: Any) -> Read:
     return read
 
 
-def _after(read: Read, first: Read, value: Any) -> Any:
+def _validate_then_read(read: Read, first: Read, value: Any) -> Any:
     return read(first(value))
 
 
@@ -194,7 +195,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text, re.ASCII)
 
 
-def _within(read: Read, least: int, most: int, pattern: re.Pattern[str] | None, value: Any) -> Any:
+def _check_limits(read: Read, least: int, most: int, pattern: re.Pattern[str] | None, value: Any) -> Any:
     """The value, unless a constraint forbids it."""
     found = read(value)
     if found is None:
@@ -204,25 +205,25 @@ def _within(read: Read, least: int, most: int, pattern: re.Pattern[str] | None, 
     return found
 
 
-def _plain(annotation: Any, beside: Sequence[Any]) -> Read:
-    """What reads a value of a type alone."""
+def _type_reader(annotation: Any, beside: Sequence[Any]) -> Read:
+    """The function that reads values of a type without validators around it."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
-        return _of_union(inner, beside)
+        return _union_reader(inner, beside)
     if annotation in _READERS:
         return _READERS[annotation]
     if origin is Literal:
-        return functools.partial(_choice, {choice: choice for choice in inner})
+        return functools.partial(_read_choice, {choice: choice for choice in inner})
     if origin is list:
-        return functools.partial(_items, _of_type(inner[0]))
+        return functools.partial(_read_list, _of_type(inner[0]))
     if origin is dict:
-        return functools.partial(_mapping, _of_type(inner[0]), _of_type(inner[1]))
+        return functools.partial(_read_mapping, _of_type(inner[0]), _of_type(inner[1]))
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return functools.partial(_document, annotation)
     raise _NotPlain
 
 
-def _of_union(kinds: Sequence[Any], beside: Sequence[Any]) -> Read:
+def _union_reader(kinds: Sequence[Any], beside: Sequence[Any]) -> Read:
     """What reads a value of one of several types: of one beside None, or the one whose tag the value has."""
     others = [kind for kind in kinds if kind is not NoneType]
     if len(others) == 1:
@@ -232,15 +233,15 @@ def _of_union(kinds: Sequence[Any], beside: Sequence[Any]) -> Read:
         tagged = {part.tag: kind for kind in others for part in get_args(kind)[1:] if isinstance(part, Tag)}
         if not callable(choose) or len(tagged) < len(others):
             raise _NotPlain
-        read = functools.partial(_of_tag, _alone(choose), {tag: _of_type(kind) for tag, kind in tagged.items()})
-    return functools.partial(_or_nothing, read) if len(others) < len(kinds) else read
+        read = functools.partial(_read_tagged, _alone(choose), {tag: _of_type(kind) for tag, kind in tagged.items()})
+    return functools.partial(_read_optional, read) if len(others) < len(kinds) else read
 
 
-def _or_nothing(read: Read, value: Any) -> Any:
+def _read_optional(read: Read, value: Any) -> Any:
     return None if value is None else read(value)
 
 
-def _of_tag(choose: Read, readers: Mapping[str, Read], value: Any) -> Any:
+def _read_tagged(choose: Read, readers: Mapping[str, Read], value: Any) -> Any:
     """The value, read as the type with its tag."""
     read = readers.get(choose(value))
     if read is None:
@@ -248,7 +249,7 @@ def _of_tag(choose: Read, readers: Mapping[str, Read], value: Any) -> Any:
     return read(value)
 
 
-def _choice(choices: Mapping[Any, Any], value: Any) -> Any:
+def _read_choice(choices: Mapping[Any, Any], value: Any) -> Any:
     """The choice that a text or whole number is."""
     if isinstance(value, bool) or not isinstance(value, str | int) or value not in choices:
         raise _NotPlain
@@ -262,19 +263,19 @@ def _instance(kind: type, value: Any) -> Any:
     return value
 
 
-def _items(read: Read, value: Any) -> list[Any]:
+def _read_list(read: Read, value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise _NotPlain
     return [read(item) for item in value]
 
 
-def _mapping(of_key: Read, of_value: Read, value: Any) -> dict[Any, Any]:
+def _read_mapping(of_key: Read, of_value: Read, value: Any) -> dict[Any, Any]:
     if not isinstance(value, dict):
         raise _NotPlain
     return {of_key(key): of_value(item) for key, item in value.items()}
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     """A text, without its place."""
     if not isinstance(value, str):
         raise _NotPlain
@@ -283,14 +284,14 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _flag(value: Any) -> bool:
+def _read_flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise _NotPlain
     return value
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
-_READERS: dict[Any, Read] = {str: _text, bool: _flag, Any: _as_it_is}
+_READERS: dict[Any, Read] = {str: _read_text, bool: _read_flag, Any: _unchanged}

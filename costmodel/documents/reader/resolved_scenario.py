@@ -62,8 +62,8 @@ def left_out(
     paths = [*assigned]
     if not any(path.split(".")[0] == "cluster" for path in paths):
         return ()
-    node, part = _machine(before, accelerator_of)
-    node_now, part_now = _machine(tree, accelerator_of)
+    node, part = _machine_names(before, accelerator_of)
+    node_now, part_now = _machine_names(tree, accelerator_of)
     if (node, part) == (node_now, part_now):
         return ()
     prices = []
@@ -90,7 +90,7 @@ def _remove_key(here: Any, key: str) -> str:
     return str(held) if isinstance(held, str) else "a price"
 
 
-def _machine(tree: dict[Any, Any], accelerator_of: Callable[[str], str]) -> tuple[str, str]:
+def _machine_names(tree: dict[Any, Any], accelerator_of: Callable[[str], str]) -> tuple[str, str]:
     """The names of the node and the accelerator in a tree."""
     node = at(tree, "cluster.node")
     if isinstance(node, str):
@@ -268,7 +268,7 @@ def case_of(
         reader.stacks[str(scenario.stack)] = trainer
         scenario = scenario.model_copy(update={"stack": trainer})
     held = named_documents(scenario, reader, tree)
-    if word in OF_ONE and _of_one(scenario, held["node"]):
+    if word in OF_ONE and _is_single_accelerator(scenario, held["node"]):
         scenario = scenario.model_copy(update={"stack": OF_ONE[word]})
         held = named_documents(scenario, reader, tree)
         held["stacks"][word] = OF_ONE[word]
@@ -283,7 +283,7 @@ def case_of(
     return ResolvedScenario(scenario=scenario, **held, groups=kinds)
 
 
-def _of_one(scenario: Scenario, node: Node) -> bool:
+def _is_single_accelerator(scenario: Scenario, node: Node) -> bool:
     """Whether a single accelerator trains without sharding or offloading its states."""
     plan, counted = scenario.plan, scenario.cluster.nodes == 1 and node.accelerators == 1
     return counted and not (plan and (plan.zero or plan.offload))
@@ -310,7 +310,7 @@ def named_documents(scenario: BaseModel, reader: DocumentReader, tree: dict[str,
             above, key = holder(path)
             documents[path] = document
             trees[path] = reader.origin[kind, named] if isinstance(named, str) else at(trees[above], key)
-        _in_place(paths, documents, trees)
+        _check_fabrics(paths, documents, trees)
     held = {reference.held: documents[path] for path, reference in REFERENCES.items() if path in documents}
     common = reader.document("efficiency", UNMEASURED)
     further = {
@@ -321,10 +321,10 @@ def named_documents(scenario: BaseModel, reader: DocumentReader, tree: dict[str,
         "read": reader.read,
     }
     names = {name: dict(getattr(reader, name)) for name in ("hub", "stacks", "foreign")}
-    return {**held, "offer": _offer(held, reader), "common": common, **names, **further}
+    return {**held, "offer": _assumed_offer(held, reader), "common": common, **names, **further}
 
 
-def _offer(held: dict[str, Any], reader: DocumentReader) -> Node | None:
+def _assumed_offer(held: dict[str, Any], reader: DocumentReader) -> Node | None:
     """The cloud offer whose price is assumed if the scenario's node has none."""
     node, usual = held["node"], held["accelerator"].offer
     if usual is None or node.list_price is not None:
@@ -346,7 +346,7 @@ def _wanted_document(path: str, documents: dict[str, Any], trees: dict[str, Any]
     return kind, named, place_at(trees[above], key, "name")
 
 
-def _in_place(paths: Iterable[str], documents: dict[str, Any], trees: dict[str, Any]) -> None:
+def _check_fabrics(paths: Iterable[str], documents: dict[str, Any], trees: dict[str, Any]) -> None:
     """Raises a fault for every fabric of the wrong kind; accelerators may also communicate over host links."""
     faults = []
     for path in paths:

@@ -61,10 +61,10 @@ def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dic
     practice = reader.document("practice", PRACTICE)
     assert isinstance(practice, Practice)
     if scenario.workload.users is not None and not scenario.workload.think_time:
-        scenario = scenario.model_copy(update={"workload": _in_flight(scenario.workload)})
+        scenario = scenario.model_copy(update={"workload": _without_think_time(scenario.workload)})
     if scenario.workload.single_token:
         scenario = scenario.model_copy(update={"limits": without_gaps(scenario.limits)})
-    case = ServingCase(scenario=scenario, practice=practice, draft=_draft(scenario, reader, tree), **held)
+    case = ServingCase(scenario=scenario, practice=practice, draft=_draft_of_plan(scenario, reader, tree), **held)
     return _with_node_kinds(case, reader, tree)
 
 
@@ -98,7 +98,7 @@ def _with_node_kinds(case: ServingCase, reader: DocumentReader, tree: dict[str, 
     return replace(case, groups=counted, by_kind=tuple(found.values()))
 
 
-def _in_flight(workload: Serving) -> Serving:
+def _without_think_time(workload: Serving) -> Serving:
     """The workload if users have no think time: each answer triggers the next request, so all users are in flight."""
     return workload.model_copy(update={"users": None, "concurrency": workload.users, "think_time": None})
 
@@ -123,7 +123,7 @@ def _with_engines(error: CostModelError, scenario: ServingScenario, reader: Docu
     )
 
 
-def _draft(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> Model | None:
+def _draft_of_plan(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> Model | None:
     """The draft model, if the plan names one."""
     plan = scenario.plan
     if plan is None or plan.speculation is None or plan.speculation.draft in DRAFTS:

@@ -87,15 +87,15 @@ def _remove(entry: Any, name: str) -> None:
     if name not in entry:
         return
     position = list(entry).index(name)
-    holder, key = _tail(entry, name)
+    holder, key = _last_line_below(entry, name)
     comment = holder.ca.items.pop(key, None)
     entry.pop(name)
     if comment and position:
-        holder, key = _tail(entry, list(entry)[position - 1])
+        holder, key = _last_line_below(entry, list(entry)[position - 1])
         holder.ca.items.setdefault(key, comment)
 
 
-def _tail(entry: Any, name: str) -> tuple[Any, str]:
+def _last_line_below(entry: Any, name: str) -> tuple[Any, str]:
     """The mapping and key of the last line below a key."""
     while isinstance(entry[name], Mapping) and entry[name]:
         entry, name = entry[name], list(entry[name])[-1]

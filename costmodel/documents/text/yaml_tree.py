@@ -209,9 +209,9 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False, quoted: bool = 
     if len(text) > MAXIMUM_BYTES:
         raise fail("D001", f"the text is over {MAXIMUM_BYTES / 1e6:.0f} MB", Place(file))
     if len(text) > LONGEST_WORD:
-        _of_words(text, file)
+        _check_words(text, file)
     if len(text) > WORTH_KEEPING:
-        _of_length(text, file)
+        _check_length(text, file)
     try:
         node = _yaml_nodes(text) if len(text) < WORTH_KEEPING else _yaml_nodes.__wrapped__(text)
     except NotYaml as error:
@@ -227,7 +227,7 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False, quoted: bool = 
     return tree, tuple(builder.faults)
 
 
-def _of_length(text: str, file: str) -> None:
+def _check_length(text: str, file: str) -> None:
     """A fault for a long text that is invalid JSON or too long for the slow YAML parser."""
     if looks_like_json(text):
         fault = fault_of(text)
@@ -239,7 +239,7 @@ def _of_length(text: str, file: str) -> None:
         raise fail("D001", f"the text is over {MAXIMUM_YAML / 1e6:.0f} MB", Place(file), "as JSON it may be longer")
 
 
-def _of_words(text: str, file: str) -> None:
+def _check_words(text: str, file: str) -> None:
     """A fault for a single word that is too long."""
     opening = 0
     for between in (*_BETWEEN_WORDS.finditer(text), None):

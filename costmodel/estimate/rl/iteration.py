@@ -130,10 +130,10 @@ def rl_memory(
     colocated: bool,
     row: int = 0,
 ) -> RlMemory:
-    """The memory breakdown of a row of the trainer's and the engines' plans.
+    """The memory breakdown for one row of the trainer's and the engines' plans.
 
     models: which of critic, reference and reward model share the trainer's accelerators
-    apart: accelerators of those that do not
+    apart: accelerators of the models that do not share them
     """
     stays = colocated and engines is not None  # states of training beside the engine
     parts = [*_trained(trainer, models, row, kept=stays and not offload, beside=stays)]
@@ -157,7 +157,7 @@ def rl_memory(
 
 def update_spread(trainer: HeldStep, models: dict[str, bool], updating: float) -> float:
     """Relative spread of an update's memory: the trainer's spread, with the states of further models."""
-    stage = _fullest(trainer, 0)
+    stage = _fullest_stage(trainer, 0)
     lines = {name: number(trainer.ledger.line(name, stage)) for name in LINES}
     lines["weights"] += sum(part.updating for part in _trained(trainer, models, 0, kept=False, beside=False)
                             if part.name in FURTHER)  # fmt: skip
@@ -168,7 +168,7 @@ def update_spread(trainer: HeldStep, models: dict[str, bool], updating: float) -
 
 def _apart_bytes(trainer: HeldStep, model: str, ranks: float, row: int) -> float:
     """Bytes on each accelerator of a model that has its own: states in shards as of the policy, and a pass."""
-    ledger, stage = trainer.ledger, _fullest(trainer, row)
+    ledger, stage = trainer.ledger, _fullest_stage(trainer, row)
     line = {name: at_row(ledger.line(name, stage), row) for name in (*STAY, *LATE, "runtime")}
     frozen = at_row(frozen_copy(trainer.inputs, trainer.block), row)
     states = sum(line[name] for name in (*STAY, "gradients")) if model == "critic" else frozen
@@ -178,7 +178,7 @@ def _apart_bytes(trainer: HeldStep, model: str, ranks: float, row: int) -> float
         return number(share(states * mine, ranks)) + passing
 
 
-def _fullest(trainer: HeldStep, row: int) -> int:
+def _fullest_stage(trainer: HeldStep, row: int) -> int:
     """Index of the trainer's pipeline stage with the highest memory."""
     return max(range(3), key=lambda position: at_row(trainer.ledger.peaks[position], row))
 
@@ -186,7 +186,7 @@ def _fullest(trainer: HeldStep, row: int) -> int:
 def _trained(trainer: HeldStep, models: dict[str, bool], row: int, *, kept: bool, beside: bool) -> list[MemoryPart]:
     """Memory lines of policy, critic and frozen models on the trainer's pipeline stage with the highest memory."""
     ledger, block = trainer.ledger, trainer.block
-    stage = _fullest(trainer, row)
+    stage = _fullest_stage(trainer, row)
     line = {name: at_row(ledger.line(name, stage), row) for name in (*STAY, *LATE, "runtime")}
     states = sum(line[name] for name in STAY)
     parts = [MemoryPart(f"policy {name}", line[name] if kept else 0.0, line[name]) for name in STAY]
@@ -226,15 +226,15 @@ def weight_sync(inputs: RlInputs) -> WeightTransfer:
     own = sync.apart if away and sync.apart is not None else getattr(sync, layout)
     workload = case.scenario.workload
     with term("weights"):
-        nbytes = _sent(inputs)
-        link, name = _link(inputs)
+        nbytes = _sent_bytes(inputs)
+        link, name = _slowest_link(inputs)
         rate = np.minimum(own, link)
         time = link_time(nbytes, rate, 1.0)
     sent = experience_bytes(workload.answers, inputs.lengths.tokens, TOKEN_BYTES)
     return WeightTransfer(nbytes, rate, layout, name if np.all(link < own) else f"stacks/{case.stack.name}", time, sent)
 
 
-def _sent(inputs: RlInputs) -> Number:
+def _sent_bytes(inputs: RlInputs) -> Number:
     """Bytes of all weights as the trainer sends them: in its own type, or in the engines' if it converts first."""
     workload, engines = inputs.case.scenario.workload, inputs.engines
     narrower = workload.rollout_precision not in (None, workload.precision)
@@ -245,7 +245,7 @@ def _sent(inputs: RlInputs) -> Number:
     return alone(layers + ends)
 
 
-def _link(inputs: RlInputs) -> tuple[Number, str]:
+def _slowest_link(inputs: RlInputs) -> tuple[Number, str]:
     """Rate [B/s] at which a node, or an accelerator of a single node, receives weights; and the name of that link."""
     part, serving = inputs.split.rollout, inputs.engines
     alone = float(inputs.case.cluster.nodes) == 1
@@ -281,7 +281,7 @@ class Iteration:
     @property
     def training(self) -> Number:
         """Seconds of all passes of the trainer, and of other models where they take longer."""
-        return _sum(self.phases[name] for name in TRAINER if name in self.phases) - self.beside
+        return _total(self.phases[name] for name in TRAINER if name in self.phases) - self.beside
 
     @property
     def plain(self) -> Iteration:
@@ -305,9 +305,9 @@ def iteration(inputs: RlInputs, moved: Number) -> Iteration:
         with term("generation"):
             generated = generation(inputs.engines, inputs.lengths, workload.rollouts, workload.environment)
         sync = weight_sync(inputs)
-    passes, hidden = _training(inputs)
+    passes, hidden = _training_phases(inputs)
     phases = {"generation": generated.total} | passes
-    phases["switch"] = _switch(inputs, moved)
+    phases["switch"] = _switch_seconds(inputs, moved)
     phases["weight_sync"] = 0.0 if sync is None else sync.time
     phases = {name: known_as(name, value) for name, value in phases.items()}
     beside = not inputs.split.colocated and workload.staleness > 0
@@ -324,31 +324,31 @@ def composed(
 ) -> Iteration:
     """An iteration of sequential phases; if `beside`, the shorter of generation and training is hidden.
 
-    hidden: seconds of models on their own accelerators that the trainer's passes hide, or that hide these
+    hidden: seconds of models on their own accelerators that the trainer's passes hide, or that hide those passes
     """
-    found, every = Iteration(phases, 0.0, 0.0, generated, sync, hidden), _sum(phases.values())
+    found, every = Iteration(phases, 0.0, 0.0, generated, sync, hidden), _total(phases.values())
     if beside:
         hidden = hidden + np.minimum(phases["generation"], found.training)
     return replace(found, hidden=hidden, total=every - hidden)
 
 
-def _sum(values: Iterable[Number]) -> Number:
+def _total(values: Iterable[Number]) -> Number:
     """The sum of values without a start value, so that a trace shows the values only."""
     first, *others = values
     return sum(others, start=first)
 
 
-def _training(inputs: RlInputs) -> tuple[dict[str, Number], Number]:
+def _training_phases(inputs: RlInputs) -> tuple[dict[str, Number], Number]:
     """Seconds of all passes over the answers, and those hidden of models that work beside the trainer."""
     models = inputs.models
     with np.errstate(all="ignore"):
-        once, updates = alone(_forward(inputs)), alone(_updates(inputs))
+        once, updates = alone(_forward_seconds(inputs)), alone(_update_seconds(inputs))
     with term("judged"):
         judged = inputs.drawn * once if models["reward model"] else 0.0
     scored = once if inputs.scored_by_trainer else 0.0
     passes = {"reference": once, "reward model": judged, "critic": once}
-    forward = {name: _by_its_ranks(inputs, name, time) for name, time in passes.items() if models[name]}
-    update = {"critic": _by_its_ranks(inputs, "critic", updates)} if models["critic"] else {}
+    forward = {name: _seconds_on_own_ranks(inputs, name, time) for name, time in passes.items() if models[name]}
+    update = {"critic": _seconds_on_own_ranks(inputs, "critic", updates)} if models["critic"] else {}
     phases: dict[str, Number] = {
         "old_log_probabilities": scored,
         "reference_time": forward.get("reference", 0.0),
@@ -356,11 +356,11 @@ def _training(inputs: RlInputs) -> tuple[dict[str, Number], Number]:
         "critic_time": forward["critic"] + update["critic"] if models["critic"] else 0.0,
         "update_time": updates,
     }
-    hidden = (_hidden_beside(inputs, own, others) for own, others in ((scored, forward), (updates, update)))
-    return phases, _sum(hidden) if inputs.apart else 0.0
+    hidden = (_hidden_seconds(inputs, own, others) for own, others in ((scored, forward), (updates, update)))
+    return phases, _total(hidden) if inputs.apart else 0.0
 
 
-def _by_its_ranks(inputs: RlInputs, model: str, time: Number) -> Number:
+def _seconds_on_own_ranks(inputs: RlInputs, model: str, time: Number) -> Number:
     """Seconds of a pass of another model than the policy, on that model's own accelerators if it has some."""
     if model not in inputs.apart:
         return time
@@ -368,33 +368,33 @@ def _by_its_ranks(inputs: RlInputs, model: str, time: Number) -> Number:
         return share(time * inputs.split.trainer.ranks, inputs.apart[model])
 
 
-def _hidden_beside(inputs: RlInputs, own: Number, others: Mapping[str, Number]) -> Number:
+def _hidden_seconds(inputs: RlInputs, own: Number, others: Mapping[str, Number]) -> Number:
     """Seconds of a stage's passes that do not lengthen it, as some models work on their own accelerators."""
-    shared = _sum([own, *(time for name, time in others.items() if name not in inputs.apart)])
+    shared = _total([own, *(time for name, time in others.items() if name not in inputs.apart)])
     longest, every = shared, shared
     for time in (time for name, time in others.items() if name in inputs.apart):
         longest, every = np.maximum(longest, time), every + time
     return every - longest
 
 
-def _forward(inputs: RlInputs) -> Number:
+def _forward_seconds(inputs: RlInputs) -> Number:
     """Seconds of a forward pass over all answers of an iteration."""
     found, packing = inputs.trainer, inputs.packing
     with term("forward over all answers"):
         time = forward_time(found.inputs, found.evaluation.block, packing.passes)
-        return _uneven(inputs, inputs.case.scenario.workload.answers) * time
+        return _imbalance(inputs, inputs.case.scenario.workload.answers) * time
 
 
-def _updates(inputs: RlInputs) -> Number:
+def _update_seconds(inputs: RlInputs) -> Number:
     """Seconds of all optimizer steps of an iteration."""
     step = inputs.trainer.evaluation.step
     with term("updates"):
-        longer = _uneven(inputs, inputs.mini_batch)
+        longer = _imbalance(inputs, inputs.mini_batch)
         varying = step.total - step.terms["optimizer"]
         return inputs.updates * (longer * varying + step.terms["optimizer"])
 
 
-def _uneven(inputs: RlInputs, answers: float) -> Number:
+def _imbalance(inputs: RlInputs, answers: float) -> Number:
     """Time of the most loaded rank over the mean time, if answers are assigned to ranks at random."""
     every = inputs.case.scenario.workload.answers
     if inputs.packing.dp == 1 or (inputs.case.stack.sharing.balanced and answers == every):
@@ -403,7 +403,7 @@ def _uneven(inputs: RlInputs, answers: float) -> Number:
     return uneven_share(inputs.lengths.variation, np.maximum(each, 1.0), expected_maximum(inputs.packing.dp))
 
 
-def _switch(inputs: RlInputs, moved: Number) -> Number:
+def _switch_seconds(inputs: RlInputs, moved: Number) -> Number:
     """Seconds to put engines to sleep, wake them, and move training states to the host and back, once an iteration."""
     shared = inputs.split.colocated and inputs.engines is not None
     turn: Number = inputs.case.stack.host.turn if shared else 0.0

@@ -68,13 +68,13 @@ def predict(case: RlCase, steps: TrainerSteps | None = None, *, bands: bool = Tr
 
 
 def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, bands: bool = True) -> RlAnswer:
-    """One plan, checked and evaluated; the figures of one that is not valid mean nothing.
+    """One plan, checked and evaluated; the figures of an invalid plan are meaningless.
 
-    steps: optimizer steps that are known, for several answers to share
-    bands: whether these are looked at, and remarks and assumptions
+    steps: optimizer steps that are already evaluated, for several answers to share
+    bands: whether the answer has error bands, remarks and assumptions
     """
     inputs = rl_inputs(case, plan, steps, bands=bands)
-    refused = (*_refused(inputs), *inputs.trainer.refused, *inputs.engine_refused)
+    refused = (*_refusal_codes(inputs), *inputs.trainer.refused, *inputs.engine_refused)
     with np.errstate(all="ignore"):
         memory = _memory(inputs)
         memory = dataclasses.replace(
@@ -82,11 +82,11 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, ban
         )
         found, run, results = evaluate(inputs, memory, valid=not refused, bands=bands)
     costs = {name: number(value) for name, value in results.items()}
-    broken = tuple(dict.fromkeys(_broken(inputs, costs, 0)))
+    broken = tuple(dict.fromkeys(_broken_limits(inputs, costs, 0)))
     costs = withheld(costs, broken)
     if not bands:
         return RlAnswer(inputs, memory, found.plain, run, costs, (), refused, () if refused else broken, ())
-    idle = unused_keys(inputs.case, _unused(inputs))
+    idle = unused_keys(inputs.case, _unused_keys(inputs))
     of_parts = {*inputs.trainer.remarked, *(() if inputs.engines is None else remarks(inputs.engines.inputs))}
     remarked = (*(code for code in _OF_PARTS if code in of_parts), *(("N051",) if idle else ()))
     if inputs.engines is not None and unknown_draws(case) > 1:
@@ -107,12 +107,12 @@ def row_results(case: RlCase, result: str, rows: int) -> list[float]:
         inputs = rl_inputs(case, own_plan(case), bands=False, rows=rows)
         memory = [_memory(inputs, row) for row in range(rows)]
         peak, usable, moved = (np.array([getattr(one, name) for one in memory]) for name in ("peak", "usable", "moved"))
-        results = _results(
+        results = _result_columns(
             inputs, {"memory_peak": peak, "memory_share": share(peak, usable)}, iteration(inputs, moved), None
         )
     columns = {name: np.broadcast_to(np.asarray(value, np.float64), (rows,)) for name, value in results.items()}
     costs = [{name: float(column[row]) for name, column in columns.items()} for row in range(rows)]
-    return [withheld(each, {*_broken(inputs, each, row)})[result] for row, each in enumerate(costs)]
+    return [withheld(each, {*_broken_limits(inputs, each, row)})[result] for row, each in enumerate(costs)]
 
 
 def _memory(inputs: RlInputs, row: int = 0) -> RlMemory:
@@ -133,10 +133,10 @@ def evaluate(
 ) -> tuple[Iteration, RunFigures | None, dict[str, Number]]:
     """An iteration, the run of a valid plan, and all results by name, with bands on request."""
     found = iteration(inputs, memory.moved)
-    run = _run(inputs, number(found.total)) if valid else None
+    run = _run_figures(inputs, number(found.total)) if valid else None
     held = {"memory_peak": memory.peak, "memory_share": share(memory.peak, memory.usable)}
-    results = _results(inputs, held | {"fit_chance": _fit_chance(memory)}, found, run)
-    return found, run, results | _ends(inputs, found, results) if bands else results
+    results = _result_columns(inputs, held | {"fit_chance": _fit_chance(memory)}, found, run)
+    return found, run, results | _band_columns(inputs, found, results) if bands else results
 
 
 _OF_PARTS = ("N005", "N040", "N056")  # remarks on the trainer or on engines that hold for the iteration
@@ -145,7 +145,7 @@ _OF_ENGINES = ("stack.rollout", "stack.sync", "stack.host", "stack.spread.genera
 _SHARED_PROMPTS = "stack.prefix_cache"  # answers to one prompt share it, and the load of engines has what remains
 
 
-def _unused(inputs: RlInputs) -> Iterator[tuple[str, str]]:
+def _unused_keys(inputs: RlInputs) -> Iterator[tuple[str, str]]:
     """Keys of the trainer and of the engines without effect, by their paths in the scenario."""
     trainer = inputs.trainer
     for path, reason in unused_training_keys(trainer.inputs, trainer.evaluation.block):
@@ -170,7 +170,7 @@ def _unused(inputs: RlInputs) -> Iterator[tuple[str, str]]:
                 yield path.replace("stack.", "stack.rollout.", 1), reason
 
 
-def _refused(inputs: RlInputs) -> Iterator[str]:
+def _refusal_codes(inputs: RlInputs) -> Iterator[str]:
     """Codes for options that the software does not offer, and for ranks that the cluster does not have."""
     workload, stack, rollout = inputs.case.scenario.workload, inputs.case.stack, inputs.plan.rollout
     if not inputs.split.possible:
@@ -191,7 +191,7 @@ def _refused(inputs: RlInputs) -> Iterator[str]:
         yield "R018"
 
 
-def _broken(inputs: RlInputs, costs: dict[str, float], row: int) -> Iterator[str]:
+def _broken_limits(inputs: RlInputs, costs: dict[str, float], row: int) -> Iterator[str]:
     """Codes of the limits that the plan of one row breaks, memory first."""
     if costs["memory_share"] > 1:
         yield "M001"
@@ -204,7 +204,7 @@ def _broken(inputs: RlInputs, costs: dict[str, float], row: int) -> Iterator[str
             yield "M002" if limit.of_memory else "T001"
 
 
-def _results(
+def _result_columns(
     inputs: RlInputs, memory: Mapping[str, Number], found: Iteration, run: RunFigures | None
 ) -> dict[str, Number]:
     """All results by name, with those of memory."""
@@ -233,10 +233,10 @@ def _results(
     return costs
 
 
-def _ends(inputs: RlInputs, found: Iteration, results: dict[str, Number]) -> dict[str, Number]:
+def _band_columns(inputs: RlInputs, found: Iteration, results: dict[str, Number]) -> dict[str, Number]:
     """The P10 and P90 of each result that has an error band."""
     ends = dict[str, Number]()
-    early, late = (_spread(inputs, found, end) for end in ("low", "high"))
+    early, late = (_time_spread(inputs, found, end) for end in ("low", "high"))
     for name in ("iteration_time", "run_time", "run_cost"):
         ends[f"{name}_low"] = tenth_percentile(results[name], early)
         ends[f"{name}_high"] = ninetieth_percentile(results[name], late)
@@ -251,7 +251,7 @@ def _fit_chance(memory: RlMemory) -> Number:
         return chance_within(max(memory.updating, 1.0), memory.trainer_usable, memory.spread)
 
 
-def _spread(inputs: RlInputs, found: Iteration, end: str) -> Number:
+def _time_spread(inputs: RlInputs, found: Iteration, end: str) -> Number:
     """Relative spread of an iteration's time towards one end, from errors of training, generation and lengths."""
     both = combined_error(*phase_errors(inputs, found, end).values())
     return combined_error(both, inputs.case.stack.spread.lengths)
@@ -267,23 +267,23 @@ def phase_errors(inputs: RlInputs, found: Iteration, end: str) -> dict[str, Numb
         generated = combined_error(steps.earlier if end == "low" else steps.later, spread.generation)
         if end == "high" and (more := unknown_draws(inputs.case)) > 1:
             generated = combined_error(generated, range_spread(1.0, more))
-    return _of_both(found, trained, generated)
+    return _weighted_spreads(found, trained, generated)
 
 
 def own_errors(inputs: RlInputs, found: Iteration) -> dict[str, Number]:
     """The part of the phase errors that differs between plans on the same machine and software."""
     generated = 0.0 if inputs.engines is None else spreads(inputs.engines.inputs).token
-    return _of_both(found, inputs.trainer.inputs.stack.spread.step, generated)
+    return _weighted_spreads(found, inputs.trainer.inputs.stack.spread.step, generated)
 
 
-def _of_both(found: Iteration, trained: Number, generated: Number) -> dict[str, Number]:
+def _weighted_spreads(found: Iteration, trained: Number, generated: Number) -> dict[str, Number]:
     """Spread of training and of generation, each weighted by its share of an iteration's time."""
     whole = found.training + found.phases["generation"]
     parts = {"training": trained * found.training, "generation": generated * found.phases["generation"]}
     return {name: share(part, whole) for name, part in parts.items()}
 
 
-def _run(inputs: RlInputs, total: float) -> RunFigures | None:
+def _run_figures(inputs: RlInputs, total: float) -> RunFigures | None:
     """Time, cost and failures of all iterations of `total` seconds each; None if no run is asked for."""
     trainer, run = inputs.trainer.inputs, inputs.trainer.inputs.run
     if run is None:
@@ -293,11 +293,11 @@ def _run(inputs: RlInputs, total: float) -> RunFigures | None:
     price = price_per_accelerator(inputs.case)
     models = 2.0 if inputs.models["critic"] else 1.0
     return whole_run(
-        everywhere, asked, inputs.trainer.evaluation.block, np.array([total]), price, models, _read(inputs)
+        everywhere, asked, inputs.trainer.evaluation.block, np.array([total]), price, models, _tokens_read(inputs)
     )
 
 
-def _read(inputs: RlInputs) -> Number:
+def _tokens_read(inputs: RlInputs) -> Number:
     """Tokens that an iteration reads from storage: prompts, and answers if they are given."""
     workload, lengths = inputs.case.scenario.workload, inputs.lengths
     with term("tokens read"):

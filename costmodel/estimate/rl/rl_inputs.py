@@ -134,7 +134,7 @@ TAIL_BEGINS = 7 / 8  # share of answers that have ended where the tail begins
 
 
 def alone(values: Number) -> Number:
-    """The only value of a one-row column as a scalar that keeps its trace; longer columns are unchanged."""
+    """The only value of a one-row column as a scalar that keeps its trace; a longer column is unchanged."""
     found = np.asanyarray(values)
     return found.reshape(()) if found.size == 1 else found
 
@@ -179,12 +179,12 @@ def generation(
     stream = _stream_rate(engines, lengths, point, environment)
     refilled = share(engines.answers, stream)
     if how == "batch":
-        found = _batch(engines, lengths, point, environment, stream)
+        found = _batch_seconds(engines, lengths, point, environment, stream)
     else:
         again = _again(engines, lengths, point, steps) if how == "partial" else 0.0
         found = (refilled + again, again, 0.0)
     total, prompts, tail = (alone(each) for each in found)
-    least = _of_environments(engines, environment)
+    least = _environment_seconds(engines, environment)
     longest = lengths.longest(engines.layout.replicas[0] * engines.answers * engines.rounds)
     with term("host"):
         host = returning_time(engines.answers, lengths.mean, engines.each_token)
@@ -195,7 +195,7 @@ def generation(
         return replace(once, **{name: engines.rounds * getattr(once, name) for name in _BY_ROUND})
 
 
-def _batch(
+def _batch_seconds(
     engines: RolloutEngines,
     lengths: AnswerLengths,
     point: OperatingPoint,
@@ -236,9 +236,9 @@ def _batch_where(
         dealt = uneven_share(lengths.output_variation, together, expected_maximum(replicas))
         running = dealt * running_answers(together, shorter)
         before = 0.0 if fits else stream_left(lengths.mean, lengths.square) * lengths.mean
-        steps = _steps(engines, running, before + prompt + grid)
-        last = _decoded(grid, chance * steps)
-        tail = _decoded(grid, chance * np.where(shorter >= TAIL_BEGINS, steps, 0.0))
+        steps = _step_seconds(engines, running, before + prompt + grid)
+        last = _decode_seconds(grid, chance * steps)
+        tail = _decode_seconds(grid, chance * np.where(shorter >= TAIL_BEGINS, steps, 0.0))
     if environment is not None:
         last = last + environment.turns * environment.time
     if fits:
@@ -249,7 +249,7 @@ def _batch_where(
     return ahead + last, 0.0, tail
 
 
-def _decoded(lengths: Column, times: Number) -> Number:
+def _decode_seconds(lengths: Column, times: Number) -> Number:
     """Seconds from the first token to the longest answer, from the step time at each length."""
     later = np.asanyarray(times)
     stretches = decoding_time(lengths[:-1], lengths[1:], later[..., :-1], later[..., 1:])
@@ -258,7 +258,7 @@ def _decoded(lengths: Column, times: Number) -> Number:
     return total
 
 
-def _steps(engines: RolloutEngines, running: Number, context: Number) -> Number:
+def _step_seconds(engines: RolloutEngines, running: Number, context: Number) -> Number:
     """Step time [s] of an engine for each number of running answers at this context length."""
     if len(engines.layout) > 1:  # the rows of a step are plans, so that lengths are in an axis before them
         with term("host"):
@@ -295,7 +295,7 @@ def _again(engines: RolloutEngines, lengths: AnswerLengths, point: OperatingPoin
         return engines.together * (held * each)
 
 
-def _of_environments(engines: RolloutEngines, environment: Environment | None) -> Number:
+def _environment_seconds(engines: RolloutEngines, environment: Environment | None) -> Number:
     """Shortest time in which the environments can answer all calls."""
     if environment is None or environment.parallel is None:
         return 0.0
@@ -336,7 +336,7 @@ class RlInputs:
         """Ratio of generated answers to answers that are trained on."""
         if self.engines is None:
             return 1.0
-        drawn, rounds = _draws(self.case)
+        drawn, rounds = _drawn_answers(self.case)
         return drawn * rounds / self.case.scenario.workload.answers
 
     @property
@@ -406,18 +406,18 @@ def rl_inputs(
         log.note("workload.filtered", "not stated", "no prompt is drawn again; wider band upwards")
     scored = _scored_by_trainer(case, log)
     split = rank_split(case, plan, generates=workload.generates)
-    packing = _packing(case, plan, split.trainer, lengths)
+    packing = _equal_sequences(case, plan, split.trainer, lengths)
     trainer = steps.time(case, plan, split.trainer, packing, bands=bands, rows=rows)
-    fullest = _fullest(case, plan, split, lengths, trainer, steps)
+    fullest = _largest_step(case, plan, split, lengths, trainer, steps)
     offload = _offload(case, rollout, split, log)
     engines: RolloutEngines | None = None
     refused: tuple[str, ...] = ()
     if workload.generates:
-        engines, refused, assumed = _engines(case, rollout, split, lengths, log, rows)
+        engines, refused, assumed = _rollout_engines(case, rollout, split, lengths, log, rows)
         log.assumed += [item for item in assumed if not item.path.startswith("workload.")]
     known = {item.path for item in log.assumed}
     further = [item for item in trainer.assumed if item.path not in known and item.value != WITHOUT_EFFECT]
-    stated = tuple(_renamed(item) for item in (*log.assumed, *further))
+    stated = tuple(_with_full_path(item) for item in (*log.assumed, *further))
     parts = (split, packing, trainer, fullest, engines, tuple(refused))
     return RlInputs(case, plan, lengths, *parts, offload, scored, stated)
 
@@ -434,7 +434,7 @@ def _scored_by_trainer(case: RlCase, log: AssumptionLog) -> bool:
     return trains
 
 
-def _renamed(item: Assumption) -> Assumption:
+def _with_full_path(item: Assumption) -> Assumption:
     """An assumption about the trainer or the engines, with its path in the whole scenario."""
     if item.path in ("stack.budget", "stack.sequences"):
         return Assumption(item.path.replace("stack.", "stack.rollout."), item.value, item.origin)
@@ -452,7 +452,7 @@ def _offload(case: RlCase, rollout: RolloutPlan, split: RankSplit, log: Assumpti
     return away
 
 
-def _packing(case: RlCase, plan: RlPlan, part: ClusterPart, lengths: AnswerLengths) -> Packing:
+def _equal_sequences(case: RlCase, plan: RlPlan, part: ClusterPart, lengths: AnswerLengths) -> Packing:
     """Equal sequences in place of the answers, with the same tokens and attention work; padded if the software pads."""
     dp = plan.dp or max(1.0, float(data_parallel_degree(part.ranks, plan.tp, plan.cp, plan.pp)))
     each, usual = float(lengths.tokens), float(lengths.sequence)
@@ -472,7 +472,7 @@ def _packing(case: RlCase, plan: RlPlan, part: ClusterPart, lengths: AnswerLengt
     return Packing(sequence, micro, count, all_tokens / (micro * sequence), dp)
 
 
-def _fullest(
+def _largest_step(
     case: RlCase, plan: RlPlan, split: RankSplit, lengths: AnswerLengths, trainer: Answer, steps: TrainerSteps
 ) -> HeldStep:
     """The optimizer step with the highest memory: a micro-batch with at least the tokens of the longest sequence."""
@@ -485,7 +485,7 @@ def _fullest(
     return steps.memory(case, plan, split.trainer, Packing(sequence, 1.0, 1.0, 1.0, number(block.dp)))
 
 
-def _engines(
+def _rollout_engines(
     case: RlCase, rollout: RolloutPlan, split: RankSplit, lengths: AnswerLengths, log: AssumptionLog, rows: int
 ) -> tuple[RolloutEngines, tuple[str, ...], tuple[Assumption, ...]]:
     """The engines, the reasons why their layout is invalid, and the assumptions about them."""
@@ -498,7 +498,7 @@ def _engines(
     own = filled(ServingPlan, **sizes)
     repeated = math.floor(workload.prompt * (1 - 1 / workload.samples)) if engine.prefix_cache else 0.0
     of_answers = float(lengths.mean), float(lengths.output_variation)
-    longest, drawn, rounds = Figure(workload.prompt + lengths.limit), *_draws(case)
+    longest, drawn, rounds = Figure(workload.prompt + lengths.limit), *_drawn_answers(case)
     precision = workload.rollout_precision or workload.precision
     load = answers_load(workload.prompt, Figure(float(repeated)), of_answers, Figure(drawn), longest, precision)
     source = case.parts[1][1] if case.parts else case
@@ -537,7 +537,7 @@ def _engines(
     return rollout_engines, refused, inputs.assumed
 
 
-def _draws(case: RlCase) -> tuple[float, float]:
+def _drawn_answers(case: RlCase) -> tuple[float, float]:
     """Answers that are generated at a time, and how many times; a stream draws exactly as many as it needs."""
     workload = case.scenario.workload
     with untraced():

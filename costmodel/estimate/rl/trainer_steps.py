@@ -24,7 +24,7 @@ from costmodel.ground.units import Figure
 
 @record
 class ClusterPart:
-    """A cluster with so many accelerators."""
+    """Part of a cluster: a cluster with this number of accelerators."""
 
     ranks: float
     cluster: Cluster
@@ -51,7 +51,7 @@ def rank_split(case: RlCase, whole_plan: RlPlan, *, generates: bool) -> RankSpli
     """How trainer and engines share the accelerators; if the split is not possible, both get all of them."""
     plan, others = whole_plan.rollout, sum(own_ranks(case, whole_plan).values())
     if case.parts:
-        trainer, engines = (_of_kind(nodes, each) for nodes, each in case.parts)
+        trainer, engines = (_nodes_of_kind(nodes, each) for nodes, each in case.parts)
         beside = plan.colocated and "colocated" in plan.model_fields_set
         return RankSplit(trainer, engines, False, not (beside or others) and plan.ranks in (None, engines.ranks))
     every = float(world_size(case.cluster.nodes, case.node.accelerators))
@@ -79,7 +79,7 @@ def own_ranks(case: RlCase, plan: RlPlan) -> dict[str, float]:
     return {name: float(held) for name, held in ranks.items() if held is not None and there[name]}
 
 
-def _of_kind(nodes: float, case: RlCase) -> ClusterPart:
+def _nodes_of_kind(nodes: float, case: RlCase) -> ClusterPart:
     """All nodes of one kind as a part of the cluster."""
     cluster = case.cluster.model_copy(update={"nodes": Figure(nodes)})
     return ClusterPart(float(world_size(nodes, case.node.accelerators)), cluster, case.node)
@@ -146,13 +146,13 @@ class TrainerSteps:
     ) -> Answer:
         """One optimizer step, checked and evaluated; `bands` adds error bands and remarks."""
         if rows > 1:
-            return _timed(case, plan, part, packing, bands=False, rows=rows)
-        found: Answer = self._once(_timed if bands else _timed_alone, case, plan, part, packing)
+            return _predicted_step(case, plan, part, packing, bands=False, rows=rows)
+        found: Answer = self._once(_predicted_step if bands else _timed_alone, case, plan, part, packing)
         return found
 
     def memory(self, case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> HeldStep:
         """The memory of one optimizer step alone."""
-        held_step: HeldStep = self._once(_held, case, plan, part, packing)
+        held_step: HeldStep = self._once(_step_memory, case, plan, part, packing)
         return held_step
 
     def _once(self, work: Any, case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> Any:
@@ -174,29 +174,29 @@ def _identity(item: object) -> object:
     return item if item is None or isinstance(item, bool | float | int | str) else id(item)
 
 
-def _timed(
+def _predicted_step(
     case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing, *, bands: bool = True, rows: int = 1
 ) -> Answer:
     """The full prediction of one optimizer step."""
-    case_of_step = _scenario(case, plan, part, packing)
+    case_of_step = _step_scenario(case, plan, part, packing)
     assert case_of_step.scenario.plan is not None
     return answer(training_inputs(case_of_step), case_of_step.scenario.plan, bands=bands, rows=rows)
 
 
 def _timed_alone(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> Answer:
-    return _timed(case, plan, part, packing, bands=False)
+    return _predicted_step(case, plan, part, packing, bands=False)
 
 
-def _held(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> HeldStep:
+def _step_memory(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> HeldStep:
     """The memory of one optimizer step, without its time."""
-    case_of_step = _scenario(case, plan, part, packing)
+    case_of_step = _step_scenario(case, plan, part, packing)
     assert case_of_step.scenario.plan is not None
     inputs = training_inputs(case_of_step)
     block, _ = plan_block(inputs, case_of_step.scenario.plan)
     return HeldStep(inputs, case_of_step.scenario.plan, block, memory_of(inputs, block))
 
 
-def _scenario(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> ResolvedScenario:
+def _step_scenario(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> ResolvedScenario:
     """The training scenario of one optimizer step on this part of the cluster, with equal sequences."""
     sized = plan.model_copy(update={"micro_batch": Figure(packing.micro_batch)})
     batch = Figure(packing.micro_batches * packing.micro_batch * packing.dp)

@@ -69,8 +69,10 @@ COPIES = 4.0  # a node's own part and a peer's, of the last checkpoint and of th
 class Checkpoint:
     """Bytes of a job's checkpoint, and seconds to save and to load it.
 
-    blocking: for which training stops; background: from then until it can be used; copy: of a rank's part to its host;
-    on_host: memory of a node that copies take.
+    blocking: seconds for which training stops
+    background: seconds from then until the checkpoint can be used
+    copy: seconds to copy a rank's part to its host
+    on_host: memory of a node that copies take [B]
     """
 
     nbytes: Number
@@ -178,7 +180,7 @@ def cycle(inputs: TrainingInputs, run: RunInputs, saved: Checkpoint, time: Numbe
     between = between_failures(inputs, run)
     if run.spot is not None:
         surprised = between_both(between, between_preemptions(inputs, run.spot))
-        between = np.where(_notice_suffices(run.spot, saved), between, surprised)
+        between = np.where(_is_notice_enough(run.spot, saved), between, surprised)
     memory = asked.mode == "memory"
     hard = between / (1.0 - soft) if memory else between
     wanted = best_interval(saved.blocking, hard, saved.background, asked.interference)
@@ -204,7 +206,7 @@ def period_left(run: RunInputs, saved: Checkpoint, interval: Number) -> Number:
     return interval + saved.blocking + taken - saved.background
 
 
-def _with_failures(
+def _training_share(
     inputs: TrainingInputs, run: RunInputs, block: Block, saved: Checkpoint, at: Cycle, between: Number, start: Ends
 ) -> Number:
     """Share of the time that trains, for this mean time between interruptions."""
@@ -251,7 +253,7 @@ def reshard(inputs: TrainingInputs, run: RunInputs, block: Block, saved: Checkpo
         )
 
 
-def _notice_suffices(spot: Spot, saved: Checkpoint) -> NDArray[np.bool_]:
+def _is_notice_enough(spot: Spot, saved: Checkpoint) -> NDArray[np.bool_]:
     """Whether the notice of a preemption is long enough to save a checkpoint."""
     return np.asarray(saved.blocking + saved.background <= spot.notice)
 
@@ -267,13 +269,13 @@ def goodput(
 ) -> Number:
     """Useful share of the run's wall time, at an end of the band of interruption rates and of restart time."""
     between = between_failures(inputs, run, ends)
-    useful = _with_failures(inputs, run, block, saved, at, between, start)
+    useful = _training_share(inputs, run, block, saved, at, between, start)
     if run.spot is not None:
         preempted = between_preemptions(inputs, run.spot)
         save, restart = saved.blocking + saved.background, restart_time(run, saved.load, start)
         noticed = useful * noticed_goodput(save, restart, preempted)
-        surprised = _with_failures(inputs, run, block, saved, at, between_both(between, preempted), start)
-        useful = np.where(_notice_suffices(run.spot, saved), noticed, surprised)
+        surprised = _training_share(inputs, run, block, saved, at, between_both(between, preempted), start)
+        useful = np.where(_is_notice_enough(run.spot, saved), noticed, surprised)
     planned: Number = 0.0
     if run.planned is not None:
         planned = planned_share(1.0, run.planned.stop, run.planned.every)
@@ -361,7 +363,7 @@ def whole_run(
         "checkpoint_host": saved.on_host,
         "restart_time": restart,
         "run_time": wall,
-        "run_cost": _cost(inputs, run, block, wall, price),
+        "run_cost": _rent(inputs, run, block, wall, price),
     }
     still = idle_shares(run, restart, between)
     idle = still["restarts"] + still["planned stops"]
@@ -372,7 +374,7 @@ def whole_run(
     )
 
 
-def _cost(inputs: TrainingInputs, run: RunInputs, block: Block, wall: Number, price: Number) -> Number:
+def _rent(inputs: TrainingInputs, run: RunInputs, block: Block, wall: Number, price: Number) -> Number:
     """Rent of the job's nodes, of spare nodes, and of parameter servers."""
     with term("rented"):
         ranks = inputs.all_ranks
@@ -415,7 +417,7 @@ def spares_of(inputs: TrainingInputs, run: RunInputs) -> Number:
 def spares_wanted(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Number:
     """Number of spare nodes that replace nodes in repair for the stated share of the time, 99 % by default.
 
-    Not a number where no repair time is known.
+    NaN if no repair time is known.
     """
     if run.failures.repair is None:
         return math.nan
@@ -425,10 +427,7 @@ def spares_wanted(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Nu
 
 
 def waiting_time(inputs: TrainingInputs, run: RunInputs, wall: Number) -> Number:
-    """Time that a job without spare nodes waits for repairs, one after the other, s.
-
-    Not a number where no repair time is known.
-    """
+    """Seconds that a job without spare nodes waits for repairs, one after the other; NaN if no repair time is known."""
     if run.failures.repair is None:
         return math.nan
     return expected_interruptions(wall, between_failures(inputs, run)) * run.failures.repair
@@ -470,9 +469,9 @@ def run_band(
 ) -> dict[str, Number]:
     """P10 and P90 of goodput and of dependent results, from the bands of failures, restarts and step time.
 
-    spreads: of the step, towards faster and towards slower
+    spreads: of the step time, towards faster and towards slower steps
 
-    The interval is the one for the expected rate: a run sets it before it knows.
+    The checkpoint interval is the one for the expected failure rate, since a run sets it before the rate is known.
     """
     columns: dict[str, Number] = {}
     ends: dict[str, Number] = {}

@@ -66,7 +66,7 @@ def spreads(inputs: ServingInputs, *layouts: PlanColumns) -> ServingSpreads:
     token: Number = spread.experts if inputs.model.has_experts else spread.tpot
     first: Number = spread.ttft
     if is_unmeasured(inputs):
-        token, first = (_of_kernels(inputs, each) for each in (token, first))
+        token, first = (_with_memory_spread(inputs, each) for each in (token, first))
     slower = inputs.case.common.engines
     if slower is not None and never_ran(inputs):
         first = np.maximum(first, slower.first)
@@ -81,7 +81,7 @@ def spreads(inputs: ServingInputs, *layouts: PlanColumns) -> ServingSpreads:
             earlier, later = earlier_spread(token, slower.slower), slower_spread(token, 1.0, slower.slower)
         if not new and not np.all(crossing):
             earlier, later = (np.where(crossing, each, token) for each in (earlier, later))
-    return ServingSpreads(token, earlier, later, first, beside, spread.pool, _of_power(inputs))
+    return ServingSpreads(token, earlier, later, first, beside, spread.pool, _power_spread(inputs))
 
 
 def is_new_ground(inputs: ServingInputs) -> bool:
@@ -115,13 +115,13 @@ def is_unmeasured(inputs: ServingInputs) -> bool:
     return never_fitted(inputs) or not inputs.types.measured
 
 
-def _of_power(inputs: ServingInputs) -> Number:
+def _power_spread(inputs: ServingInputs) -> Number:
     """Spread of power; 0 if the scenario states the power."""
     scenario, practice = inputs.case.scenario, inputs.case.practice
     return 0.0 if scenario.assume.power is not None or practice is None else practice.serving.spread
 
 
-def _of_kernels(inputs: ServingInputs, spread: Number) -> Number:
+def _with_memory_spread(inputs: ServingInputs, spread: Number) -> Number:
     """A spread of the engine's runs combined with that of memory traffic over all accelerators."""
     memory = inputs.case.common.memory
     fitted = None if memory is None else memory.fitted
@@ -159,8 +159,8 @@ def answers_bring_requests(inputs: ServingInputs) -> bool:
 def first_token_share(inputs: ServingInputs, column: str, result: Callable[[str], Number]) -> Number:
     """The share of a result that is time to first token, which has a further error.
 
-    Where a load waits for answers, without the time in a line for a slot: steps alone decide how fast that moves. Of
-    users who think, the first token with it: what they wait in line is not known apart from their own prompt.
+    If the next request waits for an answer, without the wait for a slot: step times alone determine that wait. For
+    users with think time, the wait counts with the first token: it is not known apart from their own prompt.
     """
     of_first, waits = column in OF_FIRST, answers_bring_requests(inputs) and not inputs.case.scenario.workload.users
     rates = moves_with_answers(inputs, column) and column not in ("makespan", "cost_of_batch")
@@ -170,12 +170,12 @@ def first_token_share(inputs: ServingInputs, column: str, result: Callable[[str]
         return 0.0
     first, whole = result("ttft"), result("latency")
     with np.errstate(divide="ignore", invalid="ignore"), term("of an answer"):
-        line = _in_line(result) if rates or waits else 0.0
+        line = _slot_wait(result) if rates or waits else 0.0
         part = share(np.maximum(first - line, 0.0), first if of_first else whole - line)
     return np.where(np.isfinite(part), part, 1.0)
 
 
-def _in_line(result: Callable[[str], Number]) -> Number:
+def _slot_wait(result: Callable[[str], Number]) -> Number:
     """Wait for a slot as part of the latency, by Little's law; 0 with separate prefill and decode."""
     slots = result("replicas") * result("concurrency")
     line = np.maximum(result("latency") - share(slots, result("requests_per_s")), 0.0)

@@ -101,7 +101,7 @@ NO_BLOCKING = BlockingPrompts()
 
 
 def filled_room(load: Load, room: Number, groups: Number = 1.0, fluctuation: Number = 0.0) -> Number:
-    """Prompt tokens that fill a step's room; whole prompts leave some of it empty.
+    """Prompt tokens that fill the room of a step; whole prompts leave some of it empty.
 
     fluctuation: variance of the room, as requests come and go; it counts as one of the prompts that fill it
     """
@@ -349,10 +349,10 @@ def operating_point(
     *,
     line: bool = True,
 ) -> OperatingPoint:
-    """The operating point at so many sequences in flight.
+    """The operating point of replicas with this number of sequences in flight.
 
-    decode: a step of them without prompts, where it is known
-    line: whether the line of prompts is asked for, which takes another time a token where it fills steps
+    decode: seconds of a step with these sequences and without prompts, if already known
+    line: whether the waiting line of prompts is needed, which requires a second time per prompt token in full steps
     """
     load, micro, groups = inputs.load, micro_batch(layout, concurrency), groups_of(inputs, layout)
     decode = steps.decode(micro) if decode is None else decode
@@ -393,7 +393,7 @@ def operating_point(
     with term("alone"):
         lone = of_a_token(inputs, layout, concurrency, piece, (further[1] - decode) / piece)
     if groups is not None:
-        return _of_groups(inputs, groups, replace(found, filling=filling), lone, (carried, piece))
+        return _with_attention_groups(inputs, groups, replace(found, filling=filling), lone, (carried, piece))
     waits, beside = found.gathering, lone
     if inputs.engine.poll > 1:
         with term("until a look for requests"):
@@ -421,7 +421,7 @@ def _prompt_steps(steps: Steps, decodes: Number, carried: Number, *further: Numb
     return times
 
 
-def _of_groups(
+def _with_attention_groups(
     inputs: ServingInputs, groups: AttentionGroups, point: OperatingPoint, lone: Number, tokens: tuple[Number, Number]
 ) -> OperatingPoint:
     """The operating point with what several attention groups change for prompts; `tokens`: of a step, of a piece."""
@@ -472,9 +472,9 @@ def of_a_token(
 
 
 def worst_gap(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, steps: Steps, slots: Number) -> Number:
-    """Time of the longest step, with all its prompts evaluated together.
+    """Seconds of the longest step, with all its prompts evaluated together.
 
-    slots: requests that a replica holds at most, the user's own among them
+    slots: requests that a replica holds at most, including the user's own
     """
     micro = micro_batch(layout, point.concurrency)
     with term("full of prompts"):
@@ -488,7 +488,7 @@ def worst_gap(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint,
 def most_room(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> Number:
     """Upper bound on prompt tokens in a step; whole prompts of different lengths may fill all the room.
 
-    Of equal ones, as many as fit when few others are in flight, as happens at any load.
+    Of equal prompts, as many as fit when few other requests are in flight, which happens at any load.
     """
     load = inputs.load
     if not load.whole:

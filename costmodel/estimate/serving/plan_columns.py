@@ -34,11 +34,11 @@ RARE = {"redundant_experts": 0.0, "dcp": 1.0}  # sizes that a plan names only wh
 
 @record
 class PlanColumns:
-    """A batch of layouts as float columns of equal length.
+    """Serving plans as float columns of equal length, one row per plan.
 
-    time_factor: on all times of the hardware and the engine, for the ends of bands; left out, 1
-    straddles: 1 where domains have no room for every engine whole, so that ranks follow one another; left out, 0
-    variant: the number of each row, where inputs have columns with a number for each row; no rows are alike then
+    time_factor: factor on all times of the hardware and the engine, for the ends of error bands; 1 if None
+    straddles: 1 if no domain has room for every whole engine, so that ranks are placed in order; 0 if None
+    variant: number of each row, if the inputs are columns with one number per row; no two rows are equal then
     """
 
     tp: Rows
@@ -289,10 +289,10 @@ def _take_rows(found: Any, which: NDArray[np.intp], count: int) -> Any:
 @once_for_sizes
 def engine_group(inputs: ServingInputs, layout: PlanColumns, name: str, ranks: Number, stride: Number = 1.0) -> Group:
     """A process group of an engine; its replica, stage or tp group lies in one domain if the domain has room."""
-    return group(inputs, name, ranks, stride, _lying_together(inputs, layout))
+    return group(inputs, name, ranks, stride, _unit_ranks(inputs, layout))
 
 
-def _lying_together(inputs: ServingInputs, layout: PlanColumns) -> Number:
+def _unit_ranks(inputs: ServingInputs, layout: PlanColumns) -> Number:
     """Ranks of an engine that a scheduler places in one domain: replica, stage or tp group."""
     if layout.straddles is not None and np.any(layout.straddles):
         return np.where(layout.straddles, 1.0, _whole_ranks(layout, inputs.domain))
@@ -339,7 +339,7 @@ def prefill_beside(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
         return prefill
     with untraced():
         domains = float(domains_filled(inputs.ranks, domain))
-        (each, wanted), (larger, count) = (_parts(half, domain) for half in (prefill, decode))
+        (each, wanted), (larger, count) = (_units_in_one_domain(half, domain) for half in (prefill, decode))
         room = np.asarray(groups_beside(domains, domain, larger, count, each))
     fewer = np.floor(room / (wanted / prefill.replicas))
     return replace(prefill, replicas=np.where(fewer >= 1, np.minimum(prefill.replicas, fewer), prefill.replicas))
@@ -365,7 +365,7 @@ def _have_room(inputs: ServingInputs, *layouts: PlanColumns) -> NDArray[np.bool_
     with untraced(), term("room of domains"):
         placed = sum(np.asarray(layout.replicas * layout.ranks, dtype=np.float64) for layout in layouts)
         domains = np.asarray(domains_filled(np.maximum(float(inputs.ranks), placed), domain))
-        first, second = (_parts(layout, domain) for layout in (layouts[0], layouts[-1]))
+        first, second = (_units_in_one_domain(layout, domain) for layout in (layouts[0], layouts[-1]))
         if len(layouts) == 1:
             second = (second[0], np.zeros(len(layouts[0])))
         room: NDArray[np.bool_] = np.zeros(len(layouts[0]), dtype=bool)
@@ -374,7 +374,7 @@ def _have_room(inputs: ServingInputs, *layouts: PlanColumns) -> NDArray[np.bool_
     return room
 
 
-def _parts(layout: PlanColumns, domain: float) -> tuple[Rows, Rows]:
+def _units_in_one_domain(layout: PlanColumns, domain: float) -> tuple[Rows, Rows]:
     """Number of ranks in each unit that must lie in one domain, and the number of such units."""
     each = np.asarray(_whole_ranks(layout, domain), dtype=np.float64)
     return each, np.asarray(layout.replicas * layout.ranks, dtype=np.float64) / each

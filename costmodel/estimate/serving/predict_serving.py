@@ -213,7 +213,7 @@ def filled(inputs: ServingInputs, plan: ServingPlan) -> tuple[ServingPlan, tuple
     if not free:
         return plan, ()
     if inputs.prompts is not None:
-        return _filled_kinds(inputs, plan, free)
+        return _default_per_kind(inputs, plan, free)
     taken = sum(half.replicas * (half.tp * half.dp_attention) for half in counted.values())
     left, group = float(inputs.ranks - taken), float(sum(half.tp * half.dp_attention for half in free.values()))
     count = max(float(np.floor(left / group)), 1.0)
@@ -222,10 +222,10 @@ def filled(inputs: ServingInputs, plan: ServingPlan) -> tuple[ServingPlan, tuple
     idle = left - count * group
     origin = f"{left:g} GPUs over {group:g}" + (f", {idle:g} idle" if idle > 0 else "")
     assumed = tuple(Assumption(f"plan.{name}.replicas", f"{count:g}", origin) for name in free)
-    return _counted(plan, dict.fromkeys(free, count)), assumed
+    return _with_counts(plan, dict.fromkeys(free, count)), assumed
 
 
-def _filled_kinds(
+def _default_per_kind(
     inputs: ServingInputs, plan: ServingPlan, free: Mapping[str, Instances]
 ) -> tuple[ServingPlan, tuple[Assumption, ...]]:
     """A plan with default instance counts, if each kind of instance has its own nodes."""
@@ -237,10 +237,10 @@ def _filled_kinds(
         idle = every - counts[name] * each
         origin = f"{every:g} GPUs of {half.node} over {each:g}" + (f", {idle:g} idle" if idle > 0 else "")
         assumed.append(Assumption(f"plan.{name}.replicas", f"{counts[name]:g}", origin))
-    return _counted(plan, counts), tuple(assumed)
+    return _with_counts(plan, counts), tuple(assumed)
 
 
-def _counted(plan: ServingPlan, counts: dict[str, float]) -> ServingPlan:
+def _with_counts(plan: ServingPlan, counts: dict[str, float]) -> ServingPlan:
     """The plan with these instance counts."""
     halves = {name: getattr(plan, name).model_copy(update={"replicas": count}) for name, count in counts.items()}
     return plan.model_copy(update=halves)
@@ -248,7 +248,7 @@ def _counted(plan: ServingPlan, counts: dict[str, float]) -> ServingPlan:
 
 def _have_room(inputs: ServingInputs, plan: ServingPlan, counts: dict[str, float]) -> bool:
     """Whether so many instances fit in domains without crossing their borders."""
-    halves = halves_of(inputs, _counted(plan, counts))
+    halves = halves_of(inputs, _with_counts(plan, counts))
     return halves is not None and with_straddling(inputs, *halves)[0].straddles is None
 
 
@@ -315,7 +315,7 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
 def evaluated(inputs: ServingInputs, *columns: PlanColumns, compared: bool = True) -> AnyEvaluation:
     """Results of colocated plans (one argument), or of pairs of prefill and decode layouts (two).
 
-    compared: halves with replicas that do both, and replicas for conversations with those that their rate needs
+    compared: whether pairs are compared with colocated replicas, and replicas are counted with the cache hits on them
     """
     if len(columns) == 1:
         return evaluate(inputs, columns[0], counted=compared)
@@ -372,9 +372,9 @@ def broken_of(found: ServingAnswer, shown: Collection[str]) -> tuple[str, ...]:
 
 
 def known_costs(costs: dict[str, float]) -> dict[str, float]:
-    """The results of a plan; NaN for those that do not exist if the plan does not fit.
+    """The results of a plan; NaN for those that do not exist because the plan does not fit in memory.
 
-    Without room for the cache of one request there is no time, no rate, and nothing that such a plan costs a token.
+    Without room for the cache of one request there is no time, no rate and no cost per token.
     """
     if costs["memory_share"] <= 1:
         return costs
@@ -385,9 +385,9 @@ def known_costs(costs: dict[str, float]) -> dict[str, float]:
 
 
 def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> ServingAnswer:
-    """One plan, checked and evaluated; the figures of one that is not valid mean nothing.
+    """One plan, checked and evaluated; the figures of an invalid plan are meaningless.
 
-    bands: whether figures get the ends of their bands too, which takes two more evaluations
+    bands: whether results get P10 and P90, which takes two more evaluations
     """
     plan, assumed = filled(inputs, plan)
     halves = halves_of(inputs, plan)
@@ -417,7 +417,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     idle = () if refused else tuple(unused_keys_of_plan(inputs, columns, costs))
     counting = (*never_measured(inputs), *outside_assumptions(beyond))
-    found = (*idle, *counting, *_timed(inputs), *assumed, *inputs.assumed, *assumed_headroom(inputs))
+    found = (*idle, *counting, *_timed_by_other_release(inputs), *assumed, *inputs.assumed, *assumed_headroom(inputs))
     stated = tuple(sorted(found, key=lambda item: item.value != WITHOUT_EFFECT))
     binding, remarked = evaluation.binding(), [*remarks(inputs)]
     if not refused and narrow_cache_without_gain(inputs, evaluation.layout):
@@ -453,7 +453,7 @@ def row_results(inputs: ServingInputs, result: str, rows: int) -> list[float]:
     return [*map(float, np.where(known, results.column(result), np.nan))]
 
 
-def _timed(inputs: ServingInputs) -> Iterator[Assumption]:
+def _timed_by_other_release(inputs: ServingInputs) -> Iterator[Assumption]:
     """An assumption on which release's benchmarks set the times, if it is not the engine's own."""
     if (releases := inputs.engine.as_of.timed) is not None:
         yield Assumption("times", f"fitted to releases {releases}", f"stacks/{inputs.engine.name}, as_of.timed")
@@ -494,7 +494,7 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
 def with_benchmark(found: ServingAnswer) -> ServingAnswer:
     """An answer with the mean results of a closed-loop benchmark, which starts all users at once.
 
-    Without it where no others start beside a user, the load is another, or the plan cannot run.
+    Unchanged for a single user, for another load, or if the plan cannot run.
     """
     scenario = found.inputs.case.scenario
     workload, alone = scenario.workload, found.costs["concurrency"] <= 1  # in each replica
@@ -507,20 +507,21 @@ def with_benchmark(found: ServingAnswer) -> ServingAnswer:
 
 
 def predict(case: ServingCase, *, bands: bool = True, limited: bool = True) -> ServingAnswer:
-    """Memory, times, rates and cost of the scenario's own plan under its load; bands: with their ends.
+    """Memory, times, rates and cost of the scenario's own plan under its load.
 
-    limited: whether it is looked at how much the plan answers within the limits
+    bands: whether results get P10 and P90
+    limited: whether the rate within the limits is computed
 
     Raises:
-        CostModelError: the scenario has no plan, or asks for what is not modelled
+        CostModelError: the scenario has no plan, or needs something that is not modelled
     """
     if case.groups:
-        return _of_groups(case, bands=bands)
+        return _answer_of_groups(case, bands=bands)
     inputs = inputs_of(case)
     return answer(inputs if limited else replace(inputs, is_limited=False), own_plan(inputs), bands=bands)
 
 
-def _of_groups(case: ServingCase, *, bands: bool) -> ServingAnswer:
+def _answer_of_groups(case: ServingCase, *, bands: bool) -> ServingAnswer:
     """Answer for nodes of several kinds; each serves a share of the load in proportion to its rate within limits."""
     alone = [predict(group, bands=False) for group in case.by_kind]
     rates = [0.0 if each.refused or "M001" in each.broken else within_limits(each.costs) for each in alone]
@@ -534,12 +535,12 @@ def _of_groups(case: ServingCase, *, bands: bool) -> ServingAnswer:
     return replace(
         whole,
         assumed=tuple(dict.fromkeys(item for part in parts for item in part.assumed)),
-        broken=_broken_together(case, [code for part in parts for code in part.broken], costs),
+        broken=_broken_by_groups(case, [code for part in parts for code in part.broken], costs),
         remarked=tuple(dict.fromkeys(item for part in parts for item in part.remarked)),
     )
 
 
-def _broken_together(case: ServingCase, codes: Sequence[str], costs: Mapping[str, float]) -> tuple[str, ...]:
+def _broken_by_groups(case: ServingCase, codes: Sequence[str], costs: Mapping[str, float]) -> tuple[str, ...]:
     """The codes of all kinds of nodes, with a limit judged by the result of all together where there is one."""
     limits = [each for each in stated_limits(case.scenario.limits) if not math.isnan(costs[each.column])]
     others = [code for code in codes if code not in map(code_of, limits)]
@@ -604,13 +605,13 @@ def under_share(case: ServingCase, share: float) -> ServingCase:
 
 
 def combined(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The results of all kinds of nodes together: sums, means over requests, and the P99 of all.
+    """The results of all kinds of nodes together: sums, means over requests, and the P99 of all requests.
 
-    A result that has no such meaning, as the time of a term or the memory of a pool, is not a number.
+    A result without such a meaning, such as the time of a term or the memory of a pool, is NaN.
     """
     answered = [each["requests_per_s"] for each in found]
     within = [each["rate_within_slo_per_s"] for each in found]
-    costs = {name: _rule(name)([each[name] for each in found], answered, within) for name in found[0]}
+    costs = {name: _combination_rule(name)([each[name] for each in found], answered, within) for name in found[0]}
     for name in (f"{name}{end}" for name in _TAILS for end in ("", "_low", "_high")):
         if name in costs:
             costs[name] = percentile_of_kinds(found, name)
@@ -625,7 +626,7 @@ def combined(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return costs
 
 
-def _rule(name: str) -> Callable[[Sequence[float], Sequence[float], Sequence[float]], float]:
+def _combination_rule(name: str) -> Callable[[Sequence[float], Sequence[float], Sequence[float]], float]:
     """How results of several kinds of nodes combine: as a sum, or as a mean over requests."""
     base = name.removesuffix("_low").removesuffix("_high")
     if base in _SUMS:

@@ -140,7 +140,7 @@ def cache_transfer(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     """Transfer of a mean prompt's KV cache, over the links of both instances."""
     with term("cache of a prompt"):
         nbytes = sequence_cache(inputs, 1.0, inputs.load.computed)
-    rates = [_link(inputs, prefill, decode)] * 2
+    rates = [_transfer_rate(inputs, prefill, decode)] * 2
     if inputs.prompts is not None:
         rates = [interface_rate(each.case, each.network.pair_share) for each in (inputs.prompts, inputs)]
     if prefill.time_factor is not None:
@@ -156,7 +156,7 @@ def cache_transfer(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     return CacheTransfer(nbytes, time, exposed, most, sent, received)
 
 
-def _link(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Number:
+def _transfer_rate(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Number:
     """Rate of an accelerator to another instance: the domain's if the whole plan fits in one, else the network's."""
     with term("whole plan"):
         everything = prefill.replicas * prefill.ranks + decode.replicas * decode.ranks
@@ -220,7 +220,7 @@ def first_token(
 
 @record
 class SeenApart:
-    """Latencies that users get at a rate, and the utilisation of prefill instances."""
+    """Latencies that users get at a request rate, and the utilisation of prefill instances."""
 
     ttft: Number
     ttft_p99: Number
@@ -258,9 +258,9 @@ def apart_columns(
     with term("accelerators"):
         prompts, answers = prefill.replicas * prefill.ranks, decode.replicas * decode.ranks
         gpus = prompts + answers
-    columns = _times(inputs, step, seen)
+    columns = _latency_columns(inputs, step, seen)
     columns |= {
-        "prefix_residency": _residency(inputs, decode, memories[1], rates),
+        "prefix_residency": _prefix_residency(inputs, decode, memories[1], rates),
         "requests_per_s": rates.load,
         "output_tokens_per_s": load.generated * rates.load,
         "total_tokens_per_s": (load.generated + load.prompt) * rates.load,
@@ -278,16 +278,16 @@ def apart_columns(
     columns |= memory_columns(inputs, decode, memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
     prompts_share = memory_columns(inputs.prompts or inputs, prefill, memories[0])["memory_share"]
     columns["memory_share"] = np.maximum(prompts_share, columns["memory_share"])
-    columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
-    columns |= _rents(inputs, prompts, answers) | {"accepted_tokens": load.accepted}
+    columns["prefill_per_decode"] = _prefill_per_decode(inputs, halves, rates)
+    columns |= _rent_columns(inputs, prompts, answers) | {"accepted_tokens": load.accepted}
     columns |= dict.fromkeys(("speculation_gain", "speculation_break_even", "makespan", "tail_share"), np.nan)
     busy = busy_share_apart(inputs, prompts, seen.busy, answers, columns["concurrency"])
     alike = inputs.prompts is None  # power is of one kind of nodes
     columns["energy_per_token"] = energy_per_token(inputs, busy, columns) if alike else np.nan
-    return columns | _money(inputs, prompts, answers, rates) | _within(inputs, halves, gpus, rates)
+    return columns | _cost_columns(inputs, prompts, answers, rates) | _within(inputs, halves, gpus, rates)
 
 
-def _residency(inputs: ServingInputs, decode: PlanColumns, memory: EngineMemoryUse, rates: ApartRates) -> Number:
+def _prefix_residency(inputs: ServingInputs, decode: PlanColumns, memory: EngineMemoryUse, rates: ApartRates) -> Number:
     """Time that an unused prefix stays in the cache of a decode instance."""
     with term("new tokens"):
         each, added = rates.load / decode.replicas, inputs.load.computed + inputs.load.generated
@@ -295,7 +295,7 @@ def _residency(inputs: ServingInputs, decode: PlanColumns, memory: EngineMemoryU
         return residency_time(memory.tokens, each, added)
 
 
-def _times(inputs: ServingInputs, step: StepTime, seen: SeenApart) -> dict[str, Number]:
+def _latency_columns(inputs: ServingInputs, step: StepTime, seen: SeenApart) -> dict[str, Number]:
     """Times of a request and terms of a decode step, by name, for disaggregated instances."""
     load = inputs.load
     step = step if load.verified == 1 else step.times(1.0 / load.accepted)
@@ -322,7 +322,7 @@ def _times(inputs: ServingInputs, step: StepTime, seen: SeenApart) -> dict[str, 
     }
 
 
-def _ratio(inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], rates: ApartRates) -> Number:
+def _prefill_per_decode(inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], rates: ApartRates) -> Number:
     """Number of prefill instances per decode instance at which neither waits for the other."""
     load, (prefill, decode) = inputs.load, halves
     with term("an instance"):
@@ -331,23 +331,23 @@ def _ratio(inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], rates
     return prefill_decode_ratio(load.computed, prompts, load.generated, answers)
 
 
-def _money(inputs: ServingInputs, prompts: Number, answers: Number, rates: ApartRates) -> dict[str, Number]:
+def _cost_columns(inputs: ServingInputs, prompts: Number, answers: Number, rates: ApartRates) -> dict[str, Number]:
     """Rent of prefill over input tokens, and of decode over output tokens; both include idle time."""
-    first, price, load = _price_of_prompts(inputs), price_per_accelerator(inputs.case), inputs.load
+    first, price, load = _prefill_price(inputs), price_per_accelerator(inputs.case), inputs.load
     with term("tokens"):
         read, written = load.prompt * rates.load, load.generated * rates.load
     return {
         "cost_per_minput": token_cost(1e6, prompts, first, read),
         "cost_per_moutput": token_cost(1e6, answers, price, written),
-        "cost_per_mtoken": token_cost(1e6, *_priced(inputs, prompts, answers), written),
+        "cost_per_mtoken": token_cost(1e6, *_mean_price(inputs, prompts, answers), written),
     }
 
 
-def _price_of_prompts(inputs: ServingInputs) -> Number:
+def _prefill_price(inputs: ServingInputs) -> Number:
     return price_per_accelerator((inputs.prompts or inputs).case)
 
 
-def _priced(inputs: ServingInputs, prompts: Number, answers: Number) -> tuple[Number, Number]:
+def _mean_price(inputs: ServingInputs, prompts: Number, answers: Number) -> tuple[Number, Number]:
     """Accelerators of both kinds of instances, and their mean price."""
     price = price_per_accelerator(inputs.case)
     with term("accelerators"):
@@ -355,10 +355,10 @@ def _priced(inputs: ServingInputs, prompts: Number, answers: Number) -> tuple[Nu
     if inputs.prompts is None:
         return gpus, price
     with term("mean price"):
-        return gpus, (prompts * _price_of_prompts(inputs) + answers * price) / gpus
+        return gpus, (prompts * _prefill_price(inputs) + answers * price) / gpus
 
 
-def _rents(inputs: ServingInputs, prompts: Number, answers: Number) -> dict[str, Number]:
+def _rent_columns(inputs: ServingInputs, prompts: Number, answers: Number) -> dict[str, Number]:
     """Nodes of both kinds of instances, and their rent."""
     if inputs.prompts is None:
         with term("accelerators"):
@@ -377,7 +377,7 @@ def _within(
     prefill, decode = halves
     with term("accelerators"):
         prompts, answers = prefill.replicas * prefill.ranks, decode.replicas * decode.ranks
-    _, price = _priced(inputs, prompts, answers)
+    _, price = _mean_price(inputs, prompts, answers)
     with term("within limits"):
         tokens = inputs.load.generated * rates.within
     with np.errstate(divide="ignore"):
@@ -415,7 +415,7 @@ FEWEST_PER_S = 1e-9  # requests a second of the emptiest plan that is looked at
 class InstancePairs:
     """Pairs of prefill and decode instances, with the inputs of their rates and times.
 
-    held: results at saturation that do not depend on the load
+    held: results at saturation, which do not depend on the load
     """
 
     inputs: ServingInputs
@@ -512,7 +512,7 @@ class InstancePairs:
                 """The load factor of users, and the result at that load."""
                 factor, seen = loads[1](load)
                 if column in IN_TIME:
-                    named = _of_users(seen, factor, result("requests_per_s"))
+                    named = _results_of_slower_users(seen, factor, result("requests_per_s"))
                     return factor, in_time(limits_of(self.inputs), named)[column]
                 return factor, of_slower_steps(column, _result(seen, column), factor)
 
@@ -569,7 +569,7 @@ class InstancePairs:
         )
 
 
-def _of_users(seen: SeenApart, factor: Number, requests: Number) -> Callable[[str], Number]:
+def _results_of_slower_users(seen: SeenApart, factor: Number, requests: Number) -> Callable[[str], Number]:
     """Results where all times are longer by a factor, at an unchanged rate of requests."""
     return lambda name: requests if name == "requests_per_s" else _result(seen, name) * factor
 

@@ -83,11 +83,11 @@ def rate_within_limits(quick: Engines, engines: Engines, many: Column) -> Number
         return engines.rate(engines.bounds.least)
     with untraced(), np.errstate(all="ignore"):
         for limit in limits:
-            many = _with_chance(quick, limit.value, limits, many) if limit.column == OWN else many
+            many = _in_flight_with_chance(quick, limit.value, limits, many) if limit.column == OWN else many
     return np.where(many > LEAST * (1.0 + NEAR_ENOUGH), engines.rate(many), 0.0)
 
 
-def _with_chance(quick: Engines, least: float, limits: list[Limit], most: Column) -> Column:
+def _in_flight_with_chance(quick: Engines, least: float, limits: list[Limit], most: Column) -> Column:
     """Sequences in flight, at most `most`, up to which the chance to meet the limits is at least so high."""
     inputs = quick.inputs
     quick = replace(quick, held={**quick.held, PLAN: np.arange(len(quick.layout), dtype=np.float64)})
@@ -105,7 +105,7 @@ def _with_chance(quick: Engines, least: float, limits: list[Limit], most: Column
 
 
 def _odds(chance: Number) -> Number:
-    """What is for something, over what is against it: a chance as a straighter curve of the load."""
+    """Odds of a chance: chance over its complement, which is closer to a straight line of the load."""
     return chance / missed_chance(chance)
 
 
@@ -160,23 +160,23 @@ class ReplicaCapacity:
         asked = (*stated_limits(inputs.case.scenario.limits), inputs.beyond, inputs.beyond_first)
         if asked not in self.known:
             self.known[asked] = self._by_kinds(inputs, asked, lambda some: some._rates(inputs))
-            _keep_latest(self.known, LIMITS)
+            _drop_oldest(self.known, LIMITS)
         return self.known[asked]
 
     def _by_kinds(self, inputs: ServingInputs, asked: object, find: Callable[[ReplicaCapacity], Number]) -> Column:
         """What is found of each kind of replica, computed only for kinds not yet cached."""
         if self.of_kinds is None or tracing():
             return np.asarray(find(self))
-        cached, keys = self.of_kinds.pop(asked, {}), _keys(inputs, self.kinds.layout)
+        cached, keys = self.of_kinds.pop(asked, {}), _row_keys(inputs, self.kinds.layout)
         self.of_kinds[asked] = cached
-        _keep_latest(self.of_kinds, LIMITS)
+        _drop_oldest(self.of_kinds, LIMITS)
         new = np.array([place for place, key in enumerate(keys) if key not in cached], dtype=np.intp)
         if len(new):
             found = find(self if len(new) == len(keys) else self.at(new))
             found = np.broadcast_to(np.asarray(found, dtype=np.float64), new.shape)
             cached.update(zip((keys[place] for place in new), map(float, found), strict=True))
         answer = np.array([cached[key] for key in keys])
-        _keep_latest(cached, RATES)
+        _drop_oldest(cached, RATES)
         return answer
 
     def _rates(self, inputs: ServingInputs) -> Number:
@@ -213,7 +213,7 @@ def capacity_of(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity:
     known = None if tracing() or layout.variant is not None or not 0 < len(kinds.layout) <= KINDS else _known(inputs)
     if known is None:
         return _capacity(inputs, kinds)
-    keys = _keys(inputs, kinds.layout)
+    keys = _row_keys(inputs, kinds.layout)
     for places, capacity in known.capacities:
         rows = [places.get(key, -1) for key in keys]
         if min(rows) >= 0:
@@ -255,13 +255,13 @@ def _capacity(inputs: ServingInputs, kinds: ReplicaKinds) -> ReplicaCapacity:
     return ReplicaCapacity(kinds, memory, exact, engines, quick, most)
 
 
-def _keep_latest(found: dict[Any, Any], most: int) -> None:
+def _drop_oldest(found: dict[Any, Any], most: int) -> None:
     """Drops the oldest entries of a cache beyond `most`."""
     for key in [*itertools.islice(found, max(len(found) - most, 0))]:
         del found[key]
 
 
-def _few() -> deque[tuple[dict[bytes, int], ReplicaCapacity]]:
+def _empty_cache() -> deque[tuple[dict[bytes, int], ReplicaCapacity]]:
     """An empty cache that keeps only the latest entries."""
     return deque(maxlen=CAPACITIES)
 
@@ -276,7 +276,7 @@ class _KnownReplicas:
     case: ServingCase
     scenario: ServingScenario
     others: Hashable
-    capacities: deque[tuple[dict[bytes, int], ReplicaCapacity]] = field(default_factory=_few)
+    capacities: deque[tuple[dict[bytes, int], ReplicaCapacity]] = field(default_factory=_empty_cache)
     rates: dict[object, dict[bytes, float]] = field(default_factory=dict)
 
     def are_of(self, case: ServingCase, others: Hashable) -> bool:
@@ -314,7 +314,7 @@ def _without_load(scenario: ServingScenario) -> ServingScenario:
     return scenario.model_copy(update=alike | _BESIDE)
 
 
-def _keys(inputs: ServingInputs, layout: PlanColumns) -> list[bytes]:
+def _row_keys(inputs: ServingInputs, layout: PlanColumns) -> list[bytes]:
     """The cache key of each row: its sizes; in a closed loop also the number of replicas."""
     names = _SIZES if inputs.case.scenario.workload.rate is not None else (*_SIZES, "replicas")
     rows = np.empty((len(layout), len(names) + 2))
@@ -345,12 +345,12 @@ def transfers(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> It
     moments: tuple[tuple[Moment, Number], ...] = (("step", queries), ("prompt", inputs.load.computed))
     for moment, tokens in moments:
         own = tokens if moment == "prompt" else own_sequences(layout, tokens)
-        for transfer in _collectives_of(inputs, layout, tokens, own, prompts=moment == "prompt"):
+        for transfer in _collectives_of_tokens(inputs, layout, tokens, own, prompts=moment == "prompt"):
             if np.all(np.asarray(transfer.count) > 0):
                 yield ServingTransfer(moment, transfer)
 
 
-def _collectives_of(
+def _collectives_of_tokens(
     inputs: ServingInputs, layout: PlanColumns, tokens: Number, own: Number, *, prompts: bool
 ) -> Iterator[Transfer]:
     """Collectives for the given number of tokens, `own` of them in the busiest attention group."""

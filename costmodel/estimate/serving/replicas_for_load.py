@@ -116,12 +116,12 @@ def replicas_that_answer(costs: Mapping[str, float], rate: float) -> tuple[float
 
 @record
 class Fleet:
-    """Accelerators that a load needs, and the nodes that hold them.
+    """Accelerators that a load needs, and the nodes that contain them.
 
-    whole: accelerators of all these nodes, those that the job may use
-    month: rent of what is paid for, of 730 hours; not a number where no price is known
-    month_whole: the same where nodes are rented whole
-    by_node: whether the price is one of whole nodes
+    whole: accelerators of all these nodes that the job may use
+    month: rent of the paid accelerators for 730 hours [USD]; NaN if no price is known
+    month_whole: the same if whole nodes are rented
+    by_node: whether the price is for whole nodes
     """
 
     gpus: float

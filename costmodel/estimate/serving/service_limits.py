@@ -80,7 +80,7 @@ def in_time(limits: RequestLimits, result: Result) -> dict[str, Number]:
     """Share and rate of requests that meet both time limits, from mean and P99 of each; NaN without limits."""
     if not limits.any:
         return dict.fromkeys(IN_TIME, np.nan)
-    fastest = _fastest(result)
+    fastest = _shortest_time(result)
     first = _share_in_time(limits.first, fastest, result, "ttft")
     token = _share_in_time(limits.token, fastest, result, "tpot")
     with term("both in time"):
@@ -88,7 +88,7 @@ def in_time(limits: RequestLimits, result: Result) -> dict[str, Number]:
     return {SHARE: both, RATE: goodput_rate(result("requests_per_s"), first, token)}
 
 
-def _fastest(result: Result) -> Number:
+def _shortest_time(result: Result) -> Number:
     """The shortest possible time: that of a step without prompts; 0 if unknown."""
     with term("a step alone"):
         between = result("prompts_between")
@@ -112,7 +112,7 @@ def percentile_of_kinds(kinds: Sequence[Mapping[str, float]], name: str) -> floa
         """The share of all requests that are of this kind and within a time."""
         with term("of the requests"):
             return share(kind["requests_per_s"], whole) * share_within(
-                share(time, share(kind[name], kind[base])), _fastest(kind.__getitem__), kind[mean], kind[base]
+                share(time, share(kind[name], kind[base])), _shortest_time(kind.__getitem__), kind[mean], kind[base]
             )
 
     with untraced(), np.errstate(all="ignore"):
@@ -252,10 +252,10 @@ Reach = Callable[[Sequence[tuple[str, float]]], Sequence[Reached | None]]
 
 
 @record
-class _Side:
+class _Bound:
     """A bound in standard deviations from the prediction, with its correlation to the error of step times.
 
-    A lower bound has the growth under which the figure is too small.
+    For a lower bound: the error at which the result falls below it.
     """
 
     kind: str  # of error: steps, or one of its own
@@ -284,22 +284,22 @@ def limits_chance(
     """
     found = spreads(inputs, *layouts)
     with term("a request fits"):
-        sides = [_Side("pool", False, _away(result("concurrency_worst"), 1.0, found.pool), 0.0)]
+        sides = [_Bound("pool", False, _spreads_away(result("concurrency_worst"), 1.0, found.pool), 0.0)]
     if room is not None:
         with term("the load is answered"):
-            sides.append(_Side("steps", True, _away(1.0, room, found.steps(np.asarray(room) > 1.0)), 1.0))
-    every = [(limit.column, sign, bound) for limit, sign, bound in _bounds(limits)]
+            sides.append(_Bound("steps", True, _spreads_away(1.0, room, found.steps(np.asarray(room) > 1.0)), 1.0))
+    every = [(limit.column, sign, bound) for limit, sign, bound in _signed_bounds(limits)]
     for asked, there in zip(every, reach([(column, bound) for column, _, bound in every]), strict=True):
         with term(f"keeps {asked[0]}"), np.errstate(all="ignore"):
             if asked[0] in IN_TIME:
-                sides += _in_time(inputs, found, result, there, asked)
+                sides += _in_time_bounds(inputs, found, result, there, asked)
             else:
-                sides.append(_side(inputs, found, result, there, asked))
+                sides.append(_bound_on_error(inputs, found, result, there, asked))
     with term("every limit"):
-        return _joined(sides)
+        return _joint_chance(sides)
 
 
-def _bounds(limits: Iterable[Limit]) -> Iterator[tuple[Limit, float, float]]:
+def _signed_bounds(limits: Iterable[Limit]) -> Iterator[tuple[Limit, float, float]]:
     """Each bound of the limits, with sign 1 for an upper bound and -1 for a lower one."""
     for limit in limits:
         if limit.column == OWN:
@@ -310,48 +310,48 @@ def _bounds(limits: Iterable[Limit]) -> Iterator[tuple[Limit, float, float]]:
             yield limit, 1.0 if limit.kind == "at_most" else -1.0, limit.value
 
 
-def _side(
+def _bound_on_error(
     inputs: ServingInputs,
     found: ServingSpreads,
     result: Result,
     there: Reached | None,
     asked: tuple[str, float, float],
-) -> _Side:
+) -> _Bound:
     """How many standard deviations a bound is away, and which kind of error moves its result."""
     column, sign, bound = asked
     value, beside = result(column), further_spread(found, column)
     own = "pool" if column in OF_POOL else "power" if np.any(np.asarray(beside)) else "first"
     if not moves_with_steps(inputs, column):
         if not np.any(np.asarray(beside)):
-            return _exact(value, bound, sign)
-        return _Side(own, sign > 0, _away(value, bound, beside), 0.0)
+            return _exact_bound(value, bound, sign)
+        return _Bound(own, sign > 0, _spreads_away(value, bound, beside), 0.0)
     upward = 1.0 if SERVING_RESULTS[column].unit != "1/s" else -1.0  # with the steps
     less, more = (value, bound) if upward > 0 else (bound, value)
     upper = sign * upward > 0
     steps = found.steps(np.asarray(less) < np.asarray(more))
     if there is None:
         slope: Number = 1.0
-        away = _away(less, more, steps)
+        away = _spreads_away(less, more, steps)
     else:
         grown = log_slope(value, there.value, there.factor) if upward > 0 else 1.0
         slope = np.where(np.isfinite(grown), grown, 1.0)
-        away = _away(1.0, there.factor, steps)
+        away = _spreads_away(1.0, there.factor, steps)
     part = first_token_share(inputs, column, result)
     further = combined_error(term_error(found.first_beside_steps, part), beside)
     if not np.any(np.asarray(further)):
-        return _Side("steps", upper, away, 1.0)
+        return _Bound("steps", upper, away, 1.0)
     moved = term_error(steps, slope)
     whole = combined_error(moved, further)
-    return _Side(own, upper, _away(less, more, whole), moved / np.maximum(whole, SMALLEST))
+    return _Bound(own, upper, _spreads_away(less, more, whole), moved / np.maximum(whole, SMALLEST))
 
 
-def _in_time(
+def _in_time_bounds(
     inputs: ServingInputs,
     found: ServingSpreads,
     result: Result,
     there: Reached | None,
     asked: tuple[str, float, float],
-) -> Iterator[_Side]:
+) -> Iterator[_Bound]:
     """A bound on the share of requests in time, turned into bounds on the errors of their times.
 
     It is one on the steps alone for plans on which first tokens do not matter there.
@@ -364,19 +364,19 @@ def _in_time(
     whole = combined_error(steps, term_error(found.first_beside_steps, weight))
     together, upper = share(steps, np.maximum(whole, SMALLEST)), sign < 0
     by_steps, unbound = np.asarray(weight) < OF_STEPS, np.inf if upper else -np.inf
-    away = _away(1.0, factor, steps), _away(1.0, factor, whole)
-    yield _Side("steps", upper, np.where(by_steps, away[0], unbound), 1.0)
+    away = _spreads_away(1.0, factor, steps), _spreads_away(1.0, factor, whole)
+    yield _Bound("steps", upper, np.where(by_steps, away[0], unbound), 1.0)
     if not np.all(by_steps):
-        yield _Side("first", upper, np.where(by_steps, unbound, away[1]), together)
+        yield _Bound("first", upper, np.where(by_steps, unbound, away[1]), together)
 
 
-def _exact(value: Number, bound: float, sign: float) -> _Side:
+def _exact_bound(value: Number, bound: float, sign: float) -> _Bound:
     """A bound on a result without error: met with certainty or never."""
     kept = np.asarray(value) * sign <= bound * sign
-    return _Side("exact", True, np.where(kept, np.inf, -np.inf), 0.0)
+    return _Bound("exact", True, np.where(kept, np.inf, -np.inf), 0.0)
 
 
-def _away(amount: Number, bound: Number, spread: Number) -> Number:
+def _spreads_away(amount: Number, bound: Number, spread: Number) -> Number:
     """How many standard deviations an amount is from a bound; infinite without spread."""
     with np.errstate(all="ignore"):
         away = spreads_away(np.maximum(amount, SMALLEST), np.maximum(bound, SMALLEST), spread)
@@ -386,7 +386,7 @@ def _away(amount: Number, bound: Number, spread: Number) -> Number:
     return np.where(unknown, np.nan, np.where(sure, apart, away))
 
 
-def _joined(sides: list[_Side]) -> Number:
+def _joint_chance(sides: list[_Bound]) -> Number:
     """The chance that all results are within their bounds, over all kinds of error."""
     steps = [side for side in sides if side.kind == "steps"]
     chance = alone_kept = _kept(steps, [])
@@ -395,15 +395,15 @@ def _joined(sides: list[_Side]) -> Number:
     return chance
 
 
-def _kept(steps: list[_Side], further: list[_Side]) -> Number:
+def _kept(steps: list[_Bound], further: list[_Bound]) -> Number:
     """The chance to meet the bounds on step times and on one further kind of error."""
-    upper, lower = _nearest(further, upper=True), _nearest(further, upper=False)
-    step, least_step = (_nearest(steps, upper=each).away for each in (True, False))
+    upper, lower = _nearest_bound(further, upper=True), _nearest_bound(further, upper=False)
+    step, least_step = (_nearest_bound(steps, upper=each).away for each in (True, False))
     under, least_under = (chance_between(_below(end, upper), _below(end, lower)) for end in (step, least_step))
     return chance_between(under, least_under)
 
 
-def _nearest(sides: list[_Side], *, upper: bool) -> _Side:
+def _nearest_bound(sides: list[_Bound], *, upper: bool) -> _Bound:
     """The upper or lower bound that is nearest; infinitely far if there is none."""
     end = np.inf if upper else -np.inf
     away: Number = end
@@ -413,10 +413,10 @@ def _nearest(sides: list[_Side], *, upper: bool) -> _Side:
             there = np.where(np.isnan(side.away), -end, side.away)
             nearer = there < away if upper else there > away
             away, shared = np.where(nearer, there, away), np.where(nearer, side.with_steps, shared)
-    return _Side("nearest", upper, away, shared)
+    return _Bound("nearest", upper, away, shared)
 
 
-def _below(step: Number, side: _Side) -> Number:
+def _below(step: Number, side: _Bound) -> Number:
     """Chance that the error of step times and a further error are both below their bounds."""
     if any((np.asarray(end) == -np.inf).all() for end in (side.away, step)):
         return 0.0

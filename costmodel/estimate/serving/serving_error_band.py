@@ -73,7 +73,7 @@ def banded(inputs: ServingInputs, found: Evaluation, fast: EndColumns, slow: End
         arriving = float(inputs.case.scenario.workload.rate or 0.0)
         return where_rows(np.asarray(found.results.column("requests_per_s") < arriving), looped, rated)
     spread, results = spreads(inputs), found.results
-    ends = [_end(inputs, found, each, spread, sign) for each, sign in ((fast, -1.0), (slow, 1.0))]
+    ends = [_results_at_end(inputs, found, each, spread, sign) for each, sign in ((fast, -1.0), (slow, 1.0))]
     columns = dict(results.columns)
     for name in banded_results(SERVING_RESULTS):
         if name not in columns:
@@ -84,12 +84,12 @@ def banded(inputs: ServingInputs, found: Evaluation, fast: EndColumns, slow: End
                 further_spread(spread, name),
             )
             low, high = (pick(ends[0][name], ends[1][name]) for pick in (np.minimum, np.maximum))
-            most = _room(columns, ends[0]) if moves_with_answers(inputs, name) else None
-            columns[f"{name}_low"], columns[f"{name}_high"] = _ends(columns[name], (low, high), beside, most)
+            most = _unused_rate_share(columns, ends[0]) if moves_with_answers(inputs, name) else None
+            columns[f"{name}_low"], columns[f"{name}_high"] = _band_ends(columns[name], (low, high), beside, most)
     if answers_bring_requests(inputs):
         columns |= _answers_in_loop(inputs, columns)
     if inputs.case.scenario.workload.requests is not None:
-        columns |= _within_batch(columns)
+        columns |= _first_token_band_in_batch(columns)
     return Costs(columns | term_bands(inputs, found.layout, columns), results.rows)
 
 
@@ -111,7 +111,7 @@ def _answers_in_loop(inputs: ServingInputs, columns: Mapping[str, Number]) -> di
         return {name: np.where(rare, columns[name], value) for name, value in found.items()}
 
 
-def _within_batch(columns: Mapping[str, Number]) -> dict[str, Number]:
+def _first_token_band_in_batch(columns: Mapping[str, Number]) -> dict[str, Number]:
     """P10 and P90 of time to first token in a batch, at most the makespan."""
     ends = [(f"{name}_{end}", f"makespan_{end}") for name in ("ttft", "ttft_p99") for end in ("low", "high")]
     return {name: np.minimum(columns[name], columns[last]) for name, last in ends}
@@ -122,13 +122,13 @@ def is_of_bands(result: str) -> bool:
     return result in (OWN, *IN_TIME) or result.endswith(("_low", "_high"))
 
 
-def _room(columns: Mapping[str, Number], fast: Mapping[str, Number]) -> Number:
+def _unused_rate_share(columns: Mapping[str, Number], fast: Mapping[str, Number]) -> Number:
     """How much of a higher rate a closed loop could use at the upper end of the band."""
     with term("saturation at most"), np.errstate(all="ignore"):
         return np.maximum(share(fast["saturation_per_s"], columns["requests_per_s"]), 1.0)
 
 
-def _ends(
+def _band_ends(
     middle: Number, ends: tuple[Number, Number], beside: Number, most: Number | None = None
 ) -> tuple[Number, Number]:
     """P10 and P90 of a result with another error, which moves it by no more than the factor `most`."""
@@ -149,20 +149,20 @@ def _ends(
     return np.where(known, wider[0], low), np.where(known, wider[1], high)
 
 
-def _end(
+def _results_at_end(
     inputs: ServingInputs, found: Evaluation, other: EndColumns, spread: ServingSpreads, sign: float
 ) -> Mapping[str, Number]:
     """The results at one end of the error band; infinite latencies if the plan is then overloaded."""
     columns: Mapping[str, Number] = other[0]
     if IN_TIME[0] in columns and not np.all(np.isnan(np.asarray(found.results.columns[IN_TIME[0]]))):
-        columns = {**columns, **_in_time(inputs, columns, spread, sign)}
+        columns = {**columns, **_in_time_at_end(inputs, columns, spread, sign)}
     over = other[1] & ~found.overloaded
     if not np.any(over):
         return columns
     return {name: np.where(over, np.inf, value) if name in ENDLESS else value for name, value in columns.items()}
 
 
-def _in_time(
+def _in_time_at_end(
     inputs: ServingInputs, columns: Mapping[str, Number], spread: ServingSpreads, sign: float
 ) -> dict[str, Number]:
     """Requests in time at one end of the band; time to first token moves more than step time."""

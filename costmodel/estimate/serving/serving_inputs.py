@@ -68,7 +68,7 @@ def host_pool(case: ServingCase, log: AssumptionLog) -> HostPool | None:
     if stated is None or not stated.kept:
         return None
     place = case.place("stack.host_cache")
-    rate, write, capacity = _way(case, stated)
+    rate, write, capacity = _host_cache_rates(case, stated)
     if stated.rate is not None:
         rate, write = stated.rate, stated.rate
     plan, workload = case.scenario.plan, case.scenario.workload
@@ -85,7 +85,7 @@ def host_pool(case: ServingCase, log: AssumptionLog) -> HostPool | None:
     return HostPool(stated, rate, write, capacity, case.node.built)
 
 
-def _way(case: ServingCase, stated: EngineHostCache) -> tuple[Number, Number, float]:
+def _host_cache_rates(case: ServingCase, stated: EngineHostCache) -> tuple[Number, Number, float]:
     """Load and store rate of an accelerator, and capacity per node, for a cache in memory, on drives or in a store."""
     node, place = case.node, case.place("stack.host_cache.on", "stack.host_cache")
     if stated.on == "store":
@@ -198,7 +198,7 @@ class SharedBeginning:
 
 @record
 class Load:
-    """Request lengths, and how many tokens of a prompt are cached; one value, or one for each plan."""
+    """Lengths of requests, and how many tokens of a prompt are cached: one value, or one value for each plan."""
 
     prompt: Number
     output: Number
@@ -358,7 +358,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         load=_load(case, log),
         kernels=kernels,
         experts=_experts(case, kernels, types.expert_recipe),
-        imbalance=_imbalance(case, log),
+        imbalance=_expert_imbalance(case, log),
         memory_bandwidth=case.accelerator.memory.bandwidth,
         memory_share=fits.memory.share,
         sequences=log.choose("stack.sequences", engine.sequences, picked.sequences, by_size),
@@ -367,12 +367,12 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         host_pool=host_pool(case, log),
         host_experts=host_experts(case, log),
         power=service_power(case, log),
-        gaps=_gaps(case),
-        beginnings=_beginnings(case),
+        gaps=_arrival_gap_variation(case),
+        beginnings=_shared_beginnings(case),
         prompts=None if case.prompts is None else inputs_of(case.prompts),
     )
     _check_samples(inputs)
-    return _planned(inputs, log)
+    return _with_plan_inputs(inputs, log)
 
 
 def _check_samples(inputs: ServingInputs) -> None:
@@ -384,7 +384,7 @@ def _check_samples(inputs: ServingInputs) -> None:
         raise fail("D016", sentence, place, f"take workload.samples up to {most:g}, or a larger stack.sequences")
 
 
-def _gaps(case: ServingCase) -> float:
+def _arrival_gap_variation(case: ServingCase) -> float:
     """Variation of the gaps between arrivals, from either key for it."""
     workload = case.scenario.workload
     if workload.burstiness is not None:
@@ -392,7 +392,7 @@ def _gaps(case: ServingCase) -> float:
     return 1.0 if workload.arrival_spread is None else workload.arrival_spread
 
 
-def _beginnings(case: ServingCase) -> tuple[SharedBeginning, ...]:
+def _shared_beginnings(case: ServingCase) -> tuple[SharedBeginning, ...]:
     """The shared prefixes of prompts; none if the engine has no prefix cache."""
     found = []
     for kind in case.scenario.workload.beginnings if case.stack.prefix_cache else ():
@@ -407,7 +407,7 @@ def inputs_without_limits(case: ServingCase) -> ServingInputs:
     return replace(inputs_of(case), is_limited=False)
 
 
-def _imbalance(case: ServingCase, log: AssumptionLog) -> float:
+def _expert_imbalance(case: ServingCase, log: AssumptionLog) -> float:
     """Load of the busiest expert rank over the mean; 1 for a model without experts."""
     if not case.model.has_experts:
         return 1.0
@@ -439,13 +439,13 @@ def never_fitted(inputs: ServingInputs) -> bool:
     return inputs.case.efficiency.serving is None
 
 
-def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
+def _with_plan_inputs(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
     """The inputs with speculation and with assumptions that the plan needs."""
     case = inputs.case
     wanted, plan = _speculation_of(case), case.scenario.plan
     if plan is not None and plan.prefill is not None and case.scenario.assume.cache_transfer is None:
         log.note("assume.cache_transfer", "whole", "behind the prompt; layer hides most of it")
-    if plan is not None and _spans(inputs, plan):
+    if plan is not None and _sends_by_all_to_all(inputs, plan):
         beside = "; inside a node they are gathered" if not has_own_exchange(inputs) else ""
         log.note("stack.dispatch", "to their experts", f"stacks/{inputs.engine.name}{beside}")
     elif (
@@ -458,11 +458,11 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
     if case.scenario.assume.availability is not None and case.scenario.assume.enough_up is None:
         log.note("assume.enough_up", show(ENOUGH_UP, "1"), "of the time")
     if wanted is not None:
-        inputs = replace(inputs, draft=_draft_inputs(inputs, wanted, log), load=_verifying(inputs.load, wanted))
-    return replace(inputs, assumed=(*_converted(case), *log.assumed))
+        inputs = replace(inputs, draft=_draft_inputs(inputs, wanted, log), load=_load_with_drafts(inputs.load, wanted))
+    return replace(inputs, assumed=(*_conversion_assumptions(case), *log.assumed))
 
 
-def _verifying(load: Load, wanted: Speculation) -> Load:
+def _load_with_drafts(load: Load, wanted: Speculation) -> Load:
     """The load if every step verifies speculative draft tokens."""
     with term("speculation"):
         accepted: Number = wanted.length or 1.0
@@ -503,9 +503,9 @@ def _draft_model(case: ServingCase, wanted: Speculation) -> Model:
         if model.prediction is None:
             sentence = f"{model.title} predicts one token: it has no layer for mtp"
             raise fail("D016", sentence, place, "draft: eagle, a layer trained for that, or a small model")
-        return _of_one_layer(model, model.prediction.layer, "its layer of multi-token prediction")
+        return _one_layer_model(model, model.prediction.layer, "its layer of multi-token prediction")
     if wanted.draft == "eagle":
-        return _of_one_layer(model, model.layers[-1], "one layer as the last, and the head")
+        return _one_layer_model(model, model.layers[-1], "one layer as the last, and the head")
     found = case.draft
     assert found is not None  # read with the scenario
     if found.vocab > model.vocab or found.has_experts:
@@ -517,7 +517,7 @@ def _draft_model(case: ServingCase, wanted: Speculation) -> Model:
     return found
 
 
-def _of_one_layer(model: Model, kind: Layers, title: str) -> Model:
+def _one_layer_model(model: Model, kind: Layers, title: str) -> Model:
     layer = kind.model_copy(update={"count": 1.0, "leading": False})
     return model.model_copy(update={"title": title, "layers": [layer], "prediction": None})
 
@@ -588,7 +588,7 @@ def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExp
     return found
 
 
-def _converted(case: ServingCase) -> tuple[Assumption, ...]:
+def _conversion_assumptions(case: ServingCase) -> tuple[Assumption, ...]:
     """Assumptions for a model stated by its hub name, and for an engine stated by a release name."""
     models = tuple(Assumption("model", shape, name_words(name, shape)) for name, shape in case.hub.items())
     stacks = (Assumption("stack", stack, f"what {name} is taken for") for name, stack in case.stacks.items())
@@ -601,7 +601,7 @@ def has_own_exchange(inputs: ServingInputs) -> bool:
     return dispatch is not None and dispatch.one_sided is not None and inputs.case.node.scale_up.topology == "switch"
 
 
-def _spans(inputs: ServingInputs, plan: ServingPlan) -> bool:
+def _sends_by_all_to_all(inputs: ServingInputs, plan: ServingPlan) -> bool:
     """Whether a plan with attention groups sends tokens by all-to-all: over enough nodes, or inside a domain."""
     dispatch = inputs.engine.dispatch
     parts = [each for each in (plan, plan.prefill, plan.decode) if each is not None]

@@ -81,7 +81,7 @@ _ROUNDING = 1e-12  # of a time, that two sums of the same terms differ by
 
 @record
 class SteadyState:
-    """Latencies, rate and utilisation of one replica at a load."""
+    """Latencies, request rate and utilisation of one replica at a load."""
 
     rate: Number
     utilisation: Number
@@ -137,7 +137,7 @@ def steady_state(
     token = clustered_token_time(mean, more, beta, point.step, full, line[1], load.computed, point.room)
     first = _first_token(inputs, point, rate, prompts, line)
     held = SlotLine.none(token) if slots is None else slot_line(load, point, rate, slots, first.alone, token)
-    ttft, p99 = point.gathered(*_with_line(first, held, point.fastest))
+    ttft, p99 = point.gathered(*_with_slot_wait(first, held, point.fastest))
     if is_any(load.loaded):
         later, latest = loading_delay(point.host, rate)
         ttft, p99 = ttft + later, p99 + latest
@@ -166,7 +166,7 @@ class Line:
     gaps: Number
 
 
-def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> Line:
+def _prompt_line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> Line:
     """Wait of prompts before full steps: mean, variance, and the share of prompts that wait."""
     own = line_of_one(service, busy, spread, point.gaps)
     one = np.asarray(point.servers) == 1
@@ -245,12 +245,12 @@ def _first_token(
     """Time to the first token: the wait in line, for the next step, and the steps of the prompt itself."""
     load, gamma, step, room = inputs.load, point.gamma, point.step, point.room
     prompt, spread, (service, busy) = load.computed, load.prompt_spread, full
-    queue = _line(point, service, busy, spread)
+    queue = _prompt_line(point, service, busy, spread)
     if point.blocking.occur:
         line, queued = point.blocking.line(queue.wait, queue.variance, rate, busy)
         queue = replace(queue, wait=line, variance=queued, plain=line if at_random(point.gaps) else queue.plain)
     line, calm = queue.wait, calmness(prompts, spread, point.gaps)
-    launching, mixed, filling = _launches(load, point, rate)
+    launching, mixed, filling = _launch_terms(load, point, rate)
     gate = gate_wait(step, launching, mixed, filling, calm)
     wait = line + gate
     steps = steps_with_prompt(load, point.own_room, busy)
@@ -278,7 +278,7 @@ def _first_token(
     return _FirstToken(ttft, variance, own + passing, far)
 
 
-def _launches(load: Load, point: OperatingPoint, rate: Number) -> tuple[Number, Number, Number]:
+def _launch_terms(load: Load, point: OperatingPoint, rate: Number) -> tuple[Number, Number, Number]:
     """Fixed time that prompts add to a step, share of steps with prompts, and of time for their tokens."""
     with term("launches"):
         carried = share(load.computed, point.rides)
@@ -289,7 +289,7 @@ def _launches(load: Load, point: OperatingPoint, rate: Number) -> tuple[Number, 
         return launching, mixed, engine_utilisation(rate, load.computed * np.minimum(filled, gamma))
 
 
-def _with_line(first: _FirstToken, slots: SlotLine, fastest: Number) -> tuple[Number, Number]:
+def _with_slot_wait(first: _FirstToken, slots: SlotLine, fastest: Number) -> tuple[Number, Number]:
     """Time to first token (mean, P99) with the wait for a free slot."""
     mean, variance, far = first.mean, first.variance, first.equal_p99
     if is_any(slots.taken):
@@ -346,19 +346,19 @@ def slot_line(load: Load, point: OperatingPoint, rate: Number, slots: Number, ow
             crowd = _Crowd(np.maximum(crowd.slots / peaked, 1.0), crowd.base_load / peaked, utilisation)
     parts = (point.alpha, point.beta, point.gamma, point.work), rate, slots, own, token, crowd
     if near.all():
-        return _slots(load, *parts)
+        return _slot_wait(load, *parts)
     found = SlotLine.none(token)
     if not near.any():
         return found
     places = np.flatnonzero(near.any(axis=tuple(range(near.ndim - 1))))
-    some = _slots(load, *rows_of(parts, places, near.shape[-1]))
+    some = _slot_wait(load, *rows_of(parts, places, near.shape[-1]))
     columns = [np.array(np.broadcast_to(np.asarray(each), near.shape)) for each in (found.wait, found.taken, token)]
     for column, part in zip(columns, (some.wait, some.taken, some.token), strict=True):
         column[..., places] = np.where(near[..., places], part, column[..., places])
     return SlotLine(*columns)
 
 
-def _slots(
+def _slot_wait(
     load: Load,
     constants: tuple[Number, Number, Number, Number],
     rate: Number,
@@ -398,13 +398,13 @@ def token_p99(
     token = load.accepted * state.tpot
     with term("of a request"):
         arriving = arrive_at_random(inputs)
-        each = _of_prompt(load, layout, point)
-        variance = _variance_of_met_prompts(load, state, each) if arriving else _of_loop(load, state, each)
+        each = _varying_prompt_seconds(load, layout, point)
+        variance = _variance_of_met_prompts(load, state, each) if arriving else _loop_prompt_variance(load, state, each)
         if not at_random(point.gaps):
             variance = peakedness(point.gaps, load.output_spread) * variance
     far = lognormal_percentile(np.minimum(point.step, LEAST * token), token, variance, normal_quantile(TAIL))
     if arriving:
-        far = percentile_of_sum(token, far - token, _of_crowd(load, layout, point, steps, state))
+        far = percentile_of_sum(token, far - token, _crowd_delay(load, layout, point, steps, state))
     return load.per_token(np.minimum(far, np.maximum(longest, token)))
 
 
@@ -421,7 +421,7 @@ def token_p99_apart(load: Load, step_of: Callable[[Number], Number], one: Number
     return load.per_token(step_of(crowd))
 
 
-def _of_crowd(load: Load, layout: PlanColumns, point: OperatingPoint, steps: Steps, state: SteadyState) -> Number:
+def _crowd_delay(load: Load, layout: PlanColumns, point: OperatingPoint, steps: Steps, state: SteadyState) -> Number:
     """Extra time of a step at the P99 of sequences in flight, over that at their mean.
 
     It is looked up, for steps do not grow evenly: one that reads all experts grows less than one that does not.
@@ -442,7 +442,7 @@ def _of_crowd(load: Load, layout: PlanColumns, point: OperatingPoint, steps: Ste
         return np.maximum((1.0 - mixed) * without + mixed * beside - point.beta, 0.0)
 
 
-def _of_prompt(load: Load, layout: PlanColumns, point: OperatingPoint) -> Number:
+def _varying_prompt_seconds(load: Load, layout: PlanColumns, point: OperatingPoint) -> Number:
     """The part of a prompt's time that varies between steps.
 
     The least time of a step with prompts does not vary where all steps have some.
@@ -462,7 +462,7 @@ def _variance_of_met_prompts(load: Load, state: SteadyState, work: Number) -> Nu
     return met_prompts_variance(state.rate, token, work, load.steps, *spreads, busy)
 
 
-def _of_loop(load: Load, state: SteadyState, work: Number) -> Number:
+def _loop_prompt_variance(load: Load, state: SteadyState, work: Number) -> Number:
     """Variance of prompts that a request meets in a closed loop, beyond the variance of equal requests."""
     token = load.accepted * state.tpot
     spreads = load.prompt_spread, load.output_spread

@@ -189,7 +189,7 @@ def _part_of_step(
 
 
 @record
-class _Cuts:
+class _ShardingTables:
     """The distinct ways to shard the model, and the index of each plan's."""
 
     inputs: ServingInputs
@@ -234,7 +234,7 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
     """The table of step times for some plans."""
     first, which = distinct([getattr(layout, name) for name in cuts_of(layout)])
     cuts, context, groups = layout.at(first), context_of(inputs), groups_of(inputs, layout)
-    of = _Cuts(inputs, cuts, which, groups is not None)
+    of = _ShardingTables(inputs, cuts, which, groups is not None)
     head, plain = of.curves(head_time), of.of_rows(partial(time_by_rows, prompts=False))
     latent = cuts.shares_context and any(kind.latent is not None for kind in inputs.model.layers)
     shared = of.curves(context_time) if latent else None
@@ -319,15 +319,15 @@ def load_factor(inputs: ServingInputs, held: dict[str, Number], rate: Number, an
 
 def of_slower_steps(column: str, result: Number, factor: Number) -> Number:
     """A result at a load and with step times both longer by a factor."""
-    return share(result, factor) if _falls(column) else result * factor
+    return share(result, factor) if _falls_with_time(column) else result * factor
 
 
 def over_bound(column: str, result: Number, bound: float) -> Number:
     """Ratio of a result to its bound, above 1 if the bound is broken."""
-    return share(bound, result) if _falls(column) else share(result, bound)
+    return share(bound, result) if _falls_with_time(column) else share(result, bound)
 
 
-def _falls(column: str) -> bool:
+def _falls_with_time(column: str) -> bool:
     """Whether slower steps lower a result, such as a rate."""
     return column in IN_TIME or SERVING_RESULTS[column].unit == "1/s"
 
@@ -424,7 +424,7 @@ class _BoundSearch:
         factor = load_factor(self.engines.inputs, {self.kind: self.load}, named("rate"), named("latency"))
         found, value = np.zeros(()), np.zeros(())
         for place, (column, bound) in self.bounds.items():
-            result = _of_users(self.engines.inputs, named, column, factor)
+            result = _result_of_users(self.engines.inputs, named, column, factor)
             value = np.where(self.own == place, result, value)
             found = np.where(self.own == place, over_bound(column, result, bound), found)
         shape, count = found.shape, len(self.rows)
@@ -441,7 +441,7 @@ class _BoundSearch:
         return list(zip(*found.reshape(2, *log.shape), strict=True))
 
 
-def _of_users(inputs: ServingInputs, named: Callable[[str], Number], column: str, factor: Number) -> Number:
+def _result_of_users(inputs: ServingInputs, named: Callable[[str], Number], column: str, factor: Number) -> Number:
     """A result at a load larger by a factor, for users whose steps take longer by the same factor."""
     if column in IN_TIME:
         return in_time(limits_of(inputs), with_longer_times(named, factor))[column]

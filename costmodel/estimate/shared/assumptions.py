@@ -146,28 +146,28 @@ def unused_keys(case: LoadedScenario, further: Iterable[tuple[str, str]] = ()) -
     """
     if not (stated := [*stated_leaves(case, _SECTIONS)]):
         return ()
-    reasons = {**dict(further), **dict(_switched_off(case)), **UNUSED[case.kind]}
+    reasons = {**dict(further), **dict(_unused_cluster_keys(case)), **UNUSED[case.kind]}
     found = {leaf: reason for leaf in stated for path, reason in reasons.items() if f"{leaf}.".startswith(f"{path}.")}
     return tuple(Assumption(leaf, WITHOUT_EFFECT, reason) for leaf, reason in found.items())
 
 
-def _switched_off(case: LoadedScenario) -> Iterator[tuple[str, str]]:
+def _unused_cluster_keys(case: LoadedScenario) -> Iterator[tuple[str, str]]:
     """Keys of the cluster that other keys of the scenario switch off."""
-    yield from _of_network(case)
+    yield from _unused_network_keys(case)
     trainer = getattr(case, "trainer", getattr(case, "stack", None))
     algorithms = getattr(trainer, "collectives", ())
     for links, name in ((_IN, "nvls"), (_OUT, "sharp")):
         if name not in algorithms:
             yield f"{links}.reduces", f"stack.collectives has no {name}"
-    yield from _of_peaks(case)
-    yield from _of_host(case)
+    yield from _unused_peaks(case)
+    yield from _unused_host_rate(case)
     if case.stated_price is not None:
         yield "cluster.node.price", "assume.price is stated"
     if case.stated_price is not None or case.node.list_price is not None:
         yield f"{_PART}.offer", "the price is known"
 
 
-def _of_network(case: LoadedScenario) -> Iterator[tuple[str, str]]:
+def _unused_network_keys(case: LoadedScenario) -> Iterator[tuple[str, str]]:
     """Keys of links inside a node that the topology does not use, and keys of the network between nodes."""
     cluster, topology = case.cluster, case.node.scale_up.topology
     if topology in ("switch", "none"):
@@ -185,7 +185,7 @@ def _of_network(case: LoadedScenario) -> Iterator[tuple[str, str]]:
         yield "cluster.rails", "cluster.oversubscription is 1"
 
 
-def _of_peaks(case: LoadedScenario) -> Iterator[tuple[str, str]]:
+def _unused_peaks(case: LoadedScenario) -> Iterator[tuple[str, str]]:
     """Peaks of types in which the job computes nothing; the 16-bit peak also scales throttling."""
     workload, mixers = case.scenario.workload, case.model.layers
     named = (getattr(workload, name, None) for name in ("precision", "expert_precision", "rollout_precision"))
@@ -207,7 +207,7 @@ def _of_peaks(case: LoadedScenario) -> Iterator[tuple[str, str]]:
         yield f"{_PART}.operands", f"products in {workload.precision} read one copy of each operand, or need both"
 
 
-def _of_host(case: LoadedScenario) -> Iterator[tuple[str, str]]:
+def _unused_host_rate(case: LoadedScenario) -> Iterator[tuple[str, str]]:
     """The rated bandwidth of the host link, if copies have a rate of their own and nothing else uses the link."""
     node, host = case.node, case.host
     several = node.scale_out.nics > node.accelerators

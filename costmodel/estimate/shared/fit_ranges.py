@@ -53,7 +53,7 @@ def outside_assumptions(outside_fits: Iterable[OutsideFit]) -> tuple[Assumption,
 
 def widened(spread: Number, fitted: Fitted | None, **sizes: Number) -> Number:
     """The spread of a fit, wider if some sizes lie outside its range; a single rank counts as inside."""
-    beyond = {name: _beyond(fitted, name, size) for name, size in sizes.items()}
+    beyond = {name: _doublings_outside(fitted, name, size) for name, size in sizes.items()}
     if not any(np.any(np.asarray(doublings) > 0) for doublings in beyond.values()):
         return spread
     with term("outside the fit"):
@@ -65,14 +65,14 @@ def widened(spread: Number, fitted: Fitted | None, **sizes: Number) -> Number:
 
 def is_outside(fitted: Fitted | None, **sizes: Number) -> bool:
     """Whether a size of any row lies outside the range of its fit."""
-    return any(np.any(np.asarray(_beyond(fitted, name, size)) > 0) for name, size in sizes.items())
+    return any(np.any(np.asarray(_doublings_outside(fitted, name, size)) > 0) for name, size in sizes.items())
 
 
 def error_outside(spread: Number, fitted: Fitted | None, part: Number, **sizes: Number) -> Number:
     """Error of a whole by a term with a size outside the range of its fit; 0 inside, and where its share is small."""
     if not is_outside(fitted, **sizes):
         return 0.0
-    beyond = np.any([np.asarray(_beyond(fitted, name, size)) > 0 for name, size in sizes.items()], axis=0)
+    beyond = np.any([np.asarray(_doublings_outside(fitted, name, size)) > 0 for name, size in sizes.items()], axis=0)
     noticed = beyond & (np.asarray(part) >= NOTICEABLE)
     return np.where(noticed, term_error(widened(spread, fitted, **sizes), part), 0.0)
 
@@ -80,7 +80,7 @@ def error_outside(spread: Number, fitted: Fitted | None, part: Number, **sizes: 
 def outside(fitted: Fitted | None, what: str, share: float, **sizes: float) -> Iterable[OutsideFit]:
     """Each size outside the range of its fit, if the term takes a noticeable share of the time."""
     for name, size in sizes.items():
-        if fitted is None or share < NOTICEABLE or not np.any(np.asarray(_beyond(fitted, name, size)) > 0):
+        if fitted is None or share < NOTICEABLE or not np.any(np.asarray(_doublings_outside(fitted, name, size)) > 0):
             continue
         low, high = fitted.bounds[name]
         unit = _UNITS.get(name, "1")
@@ -89,7 +89,7 @@ def outside(fitted: Fitted | None, what: str, share: float, **sizes: float) -> I
         yield OutsideFit(what, f"{show(size, unit)}{word}", ends, share)
 
 
-def _beyond(fitted: Fitted | None, name: str, size: Number) -> Number:
+def _doublings_outside(fitted: Fitted | None, name: str, size: Number) -> Number:
     """Doublings by which a size lies outside the fitted range; 0 if the fit states no range."""
     bounds = None if fitted is None else fitted.bounds.get(name)
     if bounds is None:

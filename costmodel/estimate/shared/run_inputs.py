@@ -103,7 +103,7 @@ class RunInputs:
 
 def run_inputs(case: ResolvedScenario, run: WholeRun, log: AssumptionLog) -> RunInputs:
     """The inputs of the whole run; every default is recorded with its source."""
-    _wants_repair(case, run)
+    _check_repair_time(case, run)
     return RunInputs(
         failures=_failure_rates(case, run, log),
         checkpoint=_checkpoint_inputs(case, run, log),
@@ -136,7 +136,7 @@ def _elastic_inputs(case: ResolvedScenario, run: WholeRun, log: AssumptionLog) -
     return ElasticInputs(regroup, log.choose("run.elastic.repair", None, record.repair.time, origin, "s"))
 
 
-def _wants_repair(case: ResolvedScenario, run: WholeRun) -> None:
+def _check_repair_time(case: ResolvedScenario, run: WholeRun) -> None:
     """Raises an error if repairs matter for this run but no repair time is known."""
     assert case.reliability is not None
     if case.reliability.repair is not None:
@@ -154,7 +154,7 @@ def _wants_repair(case: ResolvedScenario, run: WholeRun) -> None:
 
 def _failure_rates(case: ResolvedScenario, run: WholeRun, log: AssumptionLog) -> FailureRates:
     """Interruption rates of a node and of the job with their bands; defaults are recorded as assumptions."""
-    record = _of_nodes(case)
+    record = _rates_per_node(case)
     assert record.rate is not None
     if "failures" not in run.model_fields_set:
         band = (
@@ -175,14 +175,14 @@ def _failure_rates(case: ResolvedScenario, run: WholeRun, log: AssumptionLog) ->
         node_low=_low_failure_rate(record),
         node_high=_high_failure_rate(record),
         job=0.0 if job is None else job.rate,
-        job_low=0.0 if job is None else _least_rate(job.rate, job.low),
-        job_high=0.0 if job is None else _highest_rate(job.rate, job.high),
+        job_low=0.0 if job is None else _lower_rate(job.rate, job.low),
+        job_high=0.0 if job is None else _higher_rate(job.rate, job.high),
         soft=0.0 if record.soft is None else record.soft.share,
         repair=None if record.repair is None else record.repair.time,
     )
 
 
-def _of_nodes(case: ResolvedScenario) -> Failures:
+def _rates_per_node(case: ResolvedScenario) -> Failures:
     """The record with a failure rate per node, computed if it states the rate of a whole job."""
     record = case.reliability
     assert record is not None
@@ -192,25 +192,25 @@ def _of_nodes(case: ResolvedScenario) -> Failures:
     return record.model_copy(update={"rate": observed_failure_rate(1.0, float(nodes), record.every)})
 
 
-def _least_rate(rate: float, low: float | None) -> float:
+def _lower_rate(rate: float, low: float | None) -> float:
     return rate if low is None else min(rate, low)
 
 
-def _highest_rate(rate: float, high: float | None) -> float:
+def _higher_rate(rate: float, high: float | None) -> float:
     return rate if high is None else max(rate, high)
 
 
 def _low_failure_rate(record: Failures) -> float:
     assert record.rate is not None
-    return _least_rate(record.rate, record.low if _beside_rate(record, record.low) else None)
+    return _lower_rate(record.rate, record.low if _is_stated_with_rate(record, record.low) else None)
 
 
 def _high_failure_rate(record: Failures) -> float:
     assert record.rate is not None
-    return _highest_rate(record.rate, record.high if _beside_rate(record, record.high) else None)
+    return _higher_rate(record.rate, record.high if _is_stated_with_rate(record, record.high) else None)
 
 
-def _beside_rate(record: Failures, end: float | None) -> bool:
+def _is_stated_with_rate(record: Failures, end: float | None) -> bool:
     """Whether the rate and an end of its band come from the same file; a rate stated alone has no band."""
     files = {place.file for value in (record.rate, end) if (place := getattr(value, "place", None)) is not None}
     return len(files) <= 1
@@ -265,8 +265,8 @@ def _restart_inputs(case: ResolvedScenario, run: WholeRun, log: AssumptionLog) -
         ranks=written.ranks,
         detect=log.choose("run.restart.detect", written.detect, 0.0, "part of the start", "s"),
         start=start,
-        start_low=_least_rate(start, usual.low) if written.start is None else start,
-        start_high=_highest_rate(start, usual.high) if written.start is None else start,
+        start_low=_lower_rate(start, usual.low) if written.start is None else start,
+        start_high=_higher_rate(start, usual.high) if written.start is None else start,
         warm_up=log.choose("run.restart.warm_up", written.warm_up, 0.0, "part of the start", "s"),
     )
 

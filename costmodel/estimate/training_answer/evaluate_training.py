@@ -111,8 +111,8 @@ TERM_COLUMNS = {name: f"{name}_exposed" if name in (*EXCHANGING, "offload") else
 def evaluate(inputs: TrainingInputs, block: Block) -> Evaluation:
     """Time, memory, communication and cost of every row of a block."""
     if inputs.groups:
-        return _of_groups(inputs, block)
-    return _of_one_kind(inputs, block, micro_batches(inputs, block))
+        return _evaluate_groups(inputs, block)
+    return _evaluate_one_kind(inputs, block, micro_batches(inputs, block))
 
 
 def memory_of(inputs: TrainingInputs, block: Block) -> Ledger:
@@ -188,11 +188,11 @@ def one_fits(inputs: TrainingInputs, block: Block, counts: Mask) -> bool:
     return bool(np.any(counts & (memory_shares(inputs, block) <= 1)))
 
 
-def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
+def _evaluate_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
     """Evaluates plans on nodes of several kinds: a step ends when its slowest kind of nodes ends."""
     from costmodel.estimate.training.unequal_nodes import results_of_slowest
 
-    each = _over_groups(inputs, block) if block.structure.shares == "stages" else _beside_groups(inputs, block)
+    each = _over_groups(inputs, block) if block.structure.shares == "stages" else _evaluate_groups_apart(inputs, block)
     columns = results_of_slowest([found.costs.columns for found in each])
     columns |= throughput(inputs, block, columns["step_time"]) | cost_columns(inputs, block, columns["tokens_per_s"])
     latest, fullest = (
@@ -203,12 +203,12 @@ def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
     return Evaluation(block, Costs(columns, len(block)), fullest.ledger, latest.step, run)
 
 
-def _beside_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
+def _evaluate_groups_apart(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
     """One evaluation per kind of node if each replica lies on nodes of one kind."""
     from costmodel.estimate.training.unequal_nodes import micro_batches_of_groups
 
     shares = micro_batches_of_groups(inputs, block)
-    return [_of_one_kind(kind, block, count) for (_, kind), count in zip(inputs.groups, shares, strict=True)]
+    return [_evaluate_one_kind(kind, block, count) for (_, kind), count in zip(inputs.groups, shares, strict=True)]
 
 
 def _over_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
@@ -220,12 +220,12 @@ def _over_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
     kinds = kinds_of_stages(across, block, count)
     evaluations = []
     for (_, kind), found in zip(across.groups, kinds, strict=True):
-        evaluation = _of_one_kind(kind, block, count, found.timed, found.held)
+        evaluation = _evaluate_one_kind(kind, block, count, found.timed, found.held)
         evaluations.append(replace(evaluation, ledger=replace(evaluation.ledger, own=found.own)))
     return evaluations
 
 
-def _of_one_kind(
+def _evaluate_one_kind(
     inputs: TrainingInputs,
     block: Block,
     count: Number,
@@ -234,7 +234,8 @@ def _of_one_kind(
 ) -> Evaluation:
     """Evaluates plans on nodes of one kind, with this number of micro-batches per replica.
 
-    layers: of the ranks for their time, and held: for their memory, where a model is split otherwise than by its plan
+    layers: of each rank, for the time
+    held: of each rank, for the memory, if the model is split differently from the plan
     """
     layers = layers or stage_layers(inputs.model, block)
     parameters = stage_parameters(inputs, block, layers)

@@ -56,13 +56,13 @@ def unacceptable(inputs: TrainingInputs, costs: Costs) -> Iterator[tuple[str, ND
     yield "M001", costs.column("memory_share") > 1
     yield "M003", costs.column("host_share") > 1
     if inputs.run is not None:
-        yield from _of_run(inputs, inputs.run, costs)
+        yield from _broken_run_limits(inputs, inputs.run, costs)
     for limit in stated_limits(inputs.case.scenario.limits):
         code = "M002" if limit.of_memory else "T001"
         yield code, ~limit.kept(costs.column(limit.column))
 
 
-def _of_run(inputs: TrainingInputs, run: RunInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def _broken_run_limits(inputs: TrainingInputs, run: RunInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Rows that break a limit of the whole run, by reason code: never ends, saves too slowly, exceeds host memory."""
     yield ENDLESS, ~(costs.column("goodput") >= LEAST_FACTOR)
     if run.checkpoint.mode != "sync":
@@ -78,7 +78,7 @@ T = TypeVar("T")
 def withheld(columns: Mapping[str, T], broken: Collection[str]) -> dict[str, T | float]:
     """Results with NaN for those that do not exist in a plan with these reasons against it.
 
-    One that is too large for the machine has no costs and no run; a run that never ends has no length.
+    A plan that is too large for the machine has no costs and no run; a run that never ends has no length.
 
     >>> withheld({"step_time": 1.0, "cost_per_mtoken": 2.0, "run_time": 3.0}, ["M001"])
     {'step_time': 1.0, 'cost_per_mtoken': nan, 'run_time': nan}
@@ -116,14 +116,14 @@ def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[A
     stack = inputs.stack
     named = f"stacks/{stack.name}"
     schedule: Schedule = plan.schedule or ("interleaved" if plan.vpp > 1 else "1f1b")
-    recompute = plan.recompute or _implied(plan) or stack.recompute[0]
+    recompute = plan.recompute or _implied_recompute(plan) or stack.recompute[0]
     structure = Structure(
         zero=stack.zero_with(plan.pp)[0] if plan.zero is None else plan.zero,
         recompute=recompute,
         schedule=schedule,
         sequence_parallel=stack.sequence_parallel if plan.sequence_parallel is None else plan.sequence_parallel,
         order=plan.order,
-        split="stated" if _stated(plan) else plan.split or "fitting",
+        split="stated" if _states_recompute(plan) else plan.split or "fitting",
         first_stage_layers=plan.first_stage_layers,
         last_stage_layers=plan.last_stage_layers,
         cp_type=plan.cp_type or (stack.context_parallel or ["p2p"])[0],
@@ -152,12 +152,12 @@ TIME_OUT = 600.0  # seconds: torch.distributed's default of a process group of N
 HALF = 0.5  # judged: a goodput under which the run is remarked on
 
 
-def _stated(plan: Plan) -> bool:
+def _states_recompute(plan: Plan) -> bool:
     """Whether a plan states any choice of recompute."""
     return plan.first_stage_layers is not None or plan.last_stage_layers is not None
 
 
-def _implied(plan: Plan) -> Recompute | None:
+def _implied_recompute(plan: Plan) -> Recompute | None:
     """The recompute mode implied by named modules or by a number of layers; None if the plan states neither."""
     if plan.recompute_modules is not None:
         return "selective"
@@ -182,10 +182,10 @@ def plan_block(inputs: TrainingInputs, plan: Plan) -> tuple[Block, tuple[Assumpt
     if structure.schedule in FOLDED and "vpp" not in plan.model_fields_set:
         sizes["vpp"] = 2.0
     block = one_row(structure, dp=dp, **sizes)
-    return block, (*assumed, *_fitted(inputs, block), *_compressed(inputs, block), *_served(inputs, block))
+    return block, (*assumed, *_fitted(inputs, block), *_compression_assumptions(inputs, block), *_served(inputs, block))
 
 
-def _compressed(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
+def _compression_assumptions(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
     """Assumptions about gradient compression: its warm-up, and the time to compress."""
     stated, structure = inputs.case.scenario.assume.compression, block.structure
     if structure.compression == "none":
@@ -231,8 +231,8 @@ def own_plan(inputs: TrainingInputs) -> Plan:
 def answer(inputs: TrainingInputs, plan: Plan, *, bands: bool = True, rows: int = 1) -> Answer:
     """One plan, checked and evaluated. The figures of an invalid plan are meaningless and may be NaN.
 
-    bands: whether these are looked at, and remarks and assumptions; without them an answer takes two thirds of the time
-    rows: how many, where inputs have columns with a number for each; such an answer has reasons of any of them
+    bands: whether the answer has error bands, remarks and assumptions; without them it takes two thirds of the time
+    rows: number of rows, if inputs are columns with one number per row; the answer then has the reasons of any row
     """
     block, assumed = plan_block(inputs, plan)
     block = block if rows == 1 else block.at(np.zeros(rows, dtype=np.intp))
@@ -242,7 +242,7 @@ def answer(inputs: TrainingInputs, plan: Plan, *, bands: bool = True, rows: int 
         evaluation = banded(inputs, evaluation) if bands else evaluation
     if not bands:
         against = tuple(code for code, mask in unacceptable(inputs, evaluation.costs) if mask.any())
-        return Answer(inputs, plan, _without_withheld(evaluation, against), (), refused, against, ())
+        return Answer(inputs, plan, _with_withheld_as_nan(evaluation, against), (), refused, against, ())
     remarked = tuple(code for code, mask in remarks(inputs, block) if mask.any())
     costs = evaluation.costs.row()
     if verdict(costs["memory_share"]) == "tight":
@@ -280,10 +280,10 @@ def answer(inputs: TrainingInputs, plan: Plan, *, bands: bool = True, rows: int 
         *beyond,
         *relevant_assumptions(stated, block, leaves_domain=leaves_domain),
     )
-    return Answer(inputs, plan, _without_withheld(evaluation, broken), counting, refused, tuple(broken), remarked)
+    return Answer(inputs, plan, _with_withheld_as_nan(evaluation, broken), counting, refused, tuple(broken), remarked)
 
 
-def _without_withheld(evaluation: Evaluation, broken: Collection[str]) -> Evaluation:
+def _with_withheld_as_nan(evaluation: Evaluation, broken: Collection[str]) -> Evaluation:
     """An evaluation with NaN for the results that are withheld for these reasons."""
     columns = withheld(evaluation.costs.columns, broken)
     return replace(evaluation, costs=replace(evaluation.costs, columns=columns))

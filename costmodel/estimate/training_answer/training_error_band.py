@@ -101,7 +101,7 @@ def slower_step_spread(inputs: TrainingInputs, block: Block, step: TrainingStep,
     if not new or fit is None:
         return spread
     with term("never measured"):
-        return slower_spread(spread, share(_time(inputs, step, new), step.total), fit.slower)
+        return slower_spread(spread, share(_mixer_seconds(inputs, step, new), step.total), fit.slower)
 
 
 def unmeasured_assumptions(inputs: TrainingInputs, step: TrainingStep) -> Iterator[Assumption]:
@@ -111,7 +111,7 @@ def unmeasured_assumptions(inputs: TrainingInputs, step: TrainingStep) -> Iterat
         for name in unmeasured(inputs, kind):
             layers_by_name.setdefault(name, []).append(kind)
     for name, kinds in layers_by_name.items():
-        part = number(share(_time(inputs, step, kinds), step.total))
+        part = number(share(_mixer_seconds(inputs, step, kinds), step.total))
         if part >= NOTICEABLE:
             maker = inputs.case.accelerator.vendor
             yield Assumption(name, f"never measured on {maker}", f"{percent(part, 2)} of the step; wider band upwards")
@@ -126,7 +126,7 @@ def _launch_wait(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Nu
     return host_bound_time(busy, host) - busy
 
 
-def _time(inputs: TrainingInputs, step: TrainingStep, kinds: list[Layers]) -> Number:
+def _mixer_seconds(inputs: TrainingInputs, step: TrainingStep, kinds: list[Layers]) -> Number:
     """Seconds that the mixers (attention, scans) of these layers take in a step."""
     done = [(kind, flop) for kind, flop in core_flop_by_kind(inputs)]
     with term("cores"):
@@ -135,11 +135,11 @@ def _time(inputs: TrainingInputs, step: TrainingStep, kinds: list[Layers]) -> Nu
         core = share(own, every) * step.terms["attention"]
     with term("products"):
         work = summed(*flop_of_shapes(inputs).values())
-        mine = summed(*(flop for kind in kinds for flop in _products(inputs, kind)))
+        mine = summed(*(flop for kind in kinds for flop in _mixer_matmul_flop(inputs, kind)))
         return core + share(mine, work) * (step.terms["matmul"] + step.terms["memory_bound"])
 
 
-def _products(inputs: TrainingInputs, kind: Layers) -> Iterator[Number]:
+def _mixer_matmul_flop(inputs: TrainingInputs, kind: Layers) -> Iterator[Number]:
     """Forward FLOP per token of each weight matrix in the mixers of a layer kind, unsharded."""
     part = shard(inputs.model, kind, 1.0)
     if part.mixer is not None:
@@ -190,11 +190,11 @@ def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
         with term("kernels that are not tuned"):
             spread_of_step = combined_error(spread_of_step, untuned.spread)
     with term("source"):
-        scale = _sources_apart(inputs)
+        scale = _source_spread(inputs)
         return spread_of_step if scale is None else combined_error(spread_of_step, heavy_tail_spread(scale, FREEDOM))
 
 
-def _sources_apart(inputs: TrainingInputs) -> Number | None:
+def _source_spread(inputs: TrainingInputs) -> Number | None:
     """Factor for how far published runs of one source differ from another's; None if your own runs were fitted."""
     fit, unseen = inputs.case.efficiency.sustained, inputs.stack.spread.unseen
     if fit is None:
@@ -228,14 +228,14 @@ def working(step: TrainingStep) -> Number:
 
 def kind_errors(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     """Error in seconds of each kind of time; errors of links by axis of parallelism."""
-    return _kernels(inputs, step) | _communication(inputs, step)
+    return _kernel_errors(inputs, step) | _communication_errors(inputs, step)
 
 
-def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
+def _kernel_errors(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     """Error in seconds from kernels, clocks and the host; unfused attention consists of matrix products."""
     case, common, terms = inputs.case, inputs.case.common, step.terms
     fits = (common.matmul[name] for name in (inputs.recipe.fit, "bf16") if name in common.matmul)
-    matmul = _of_shapes(inputs, residual(inputs.rates.linear.fit, *fits))
+    matmul = _matmul_spread(inputs, residual(inputs.rates.linear.fit, *fits))
     streams = residual(case.efficiency.memory, common.memory)
     sustained = residual(case.efficiency.sustained, common.sustained)
     fit, slowed = inputs.rates.attention, _throttled_time(inputs, terms["matmul"], terms["attention"])
@@ -245,7 +245,7 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
         attention = widened(attention, fit.fitted, seq=inputs.layer_sequence)
         kinds["attention"] = term_error(attention, terms["attention"])
     kinds["sustained"] = term_error(sustained, slowed)
-    small = _small_streams(inputs, step, streams)
+    small = _small_stream_error(inputs, step, streams)
     if step.on_host:
         kinds["memory-bound"] = term_error(streams, terms["memory_bound"]) + small
         kinds["update on the host"] = term_error(residual(inputs.host.update), terms["optimizer"])
@@ -255,7 +255,7 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     return kinds
 
 
-def _small_streams(inputs: TrainingInputs, step: TrainingStep, spread: Number) -> Number:
+def _small_stream_error(inputs: TrainingInputs, step: TrainingStep, spread: Number) -> Number:
     """Extra error in seconds for memory-bound kernels smaller than the fitted ones; updates are never that small."""
     fit = inputs.case.efficiency.memory
     wider = spread if fit is None else widened(spread, fit.fitted, nbytes=step.stream)
@@ -280,7 +280,7 @@ def _throttled_time(inputs: TrainingInputs, products: Number, attention: Number)
     return products + attention
 
 
-def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
+def _matmul_spread(inputs: TrainingInputs, spread: Number) -> Number:
     """Spread of the matrix products of a step. Errors of different shapes are independent.
 
     With constants of another accelerator, or judged ones, all errors are correlated.
@@ -292,16 +292,16 @@ def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
     error: Number = 0.0
     for (name, n, k), flop in work.items():
         with term(name):
-            error = combined_error(error, term_error(_of_shape(spread, fitted, name, n, k), flop))
+            error = combined_error(error, term_error(_shape_spread(spread, fitted, name, n, k), flop))
     return share(error, summed(*work.values()))
 
 
-def _of_shape(spread: Number, fitted: Fitted | None, name: str, n: float, k: float) -> Number:
+def _shape_spread(spread: Number, fitted: Fitted | None, name: str, n: float, k: float) -> Number:
     """Spread of one product, wider outside the fitted shapes; products of unfused attention are not widened."""
     return spread if name == CORE else widened(spread, fitted, n=n, k=k)
 
 
-def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
+def _communication_errors(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     """Error in seconds of exposed communication by axis, of the assumed overlap, and of the host link."""
     links: dict[str, Number] = {}
     hiding: Number = 0.0

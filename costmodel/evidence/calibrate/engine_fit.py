@@ -454,11 +454,11 @@ def engine_fit(
         raise nothing_chosen(where, asked, shelf)
     groups, left = benchmark_groups(chosen, shelf)
     if sum(len(group.rows) for group in groups) < FEWEST:
-        raise _too_few([table.file for table in asked], sum(len(group.rows) for group in groups), left)
+        raise _too_few_benchmarks([table.file for table in asked], sum(len(group.rows) for group in groups), left)
     if leave_out or afresh:
         problem = serving_problem(groups, SHARED, ("tpot",), shelf, OUTLYING)
     else:
-        groups, constants = _with_their_own(groups, shelf)
+        groups, constants = _with_default_documents(groups, shelf)
         problem = serving_problem(groups, own_constants(_one_engine(groups)) + constants, ("tpot", "ttft"), shelf)
     return _fit(problem, shelf, leave_out, asked, tuple(left))
 
@@ -472,7 +472,7 @@ def _table_of_runs(name: str) -> ServingTable:
     return table
 
 
-def _too_few(tables: Sequence[str], count: int, left: Sequence[SkippedRow]) -> CostModelError:
+def _too_few_benchmarks(tables: Sequence[str], count: int, left: Sequence[SkippedRow]) -> CostModelError:
     """The fault for tables with too few benchmarks to fit."""
     near = all(map(is_near, tables))  # a reason repeats words of the table
     why = f"; {left[0].run}: {left[0].why}" if left and near else ""
@@ -481,7 +481,7 @@ def _too_few(tables: Sequence[str], count: int, left: Sequence[SkippedRow]) -> C
     return fail("C005", sentence, place, f"costmodel validate {' '.join(tables)} explains each")
 
 
-def _with_their_own(
+def _with_default_documents(
     groups: Sequence[BenchmarkGroup], shelf: CachedReader
 ) -> tuple[list[BenchmarkGroup], tuple[EngineConstant, ...]]:
     """The groups, with default documents for accelerators without a fit, and the constants to fit for these."""
@@ -529,7 +529,7 @@ def with_left_out(
     fit: EngineFit, problem: ServingProblem, whole: Linearised, shipped: Sequence[Figures], shelf: CachedReader
 ) -> EngineFit:
     """Adds the errors of each value's rows, predicted with constants fitted to all other rows."""
-    rows, values = problem.rows, _values(problem, fit.grouping, shelf)
+    rows, values = problem.rows, _values_of_column(problem, fit.grouping, shelf)
     unseen, parts = list(shipped), []
     for value in sorted(set(values), key=lambda value: (-values.count(value), value)):
         which = np.array([each == value for each in values])
@@ -544,7 +544,7 @@ def with_left_out(
     return replace(fit, unseen=errors_of(unseen, rows), by_value=tuple(parts))
 
 
-def _values(problem: ServingProblem, grouping: str, shelf: CachedReader) -> list[str]:
+def _values_of_column(problem: ServingProblem, grouping: str, shelf: CachedReader) -> list[str]:
     """The value of each row in a column; the values of several columns are joined by " on "."""
     texts = []
     for group in problem.groups:

@@ -74,11 +74,11 @@ class Decision:
 def decide(calibrated_fits: Calibrated, *, replace: bool) -> list[Decision]:
     """The decision for every fit; `replace` lets kernels overwrite constants from whole steps."""
     shelf = CachedReader()
-    kept = [(fit, _kept(fit, shelf, replace)) for fit in calibrated_fits.fits]
+    kept = [(fit, _why_not_written(fit, shelf, replace)) for fit in calibrated_fits.fits]
     return [Decision(fit, not why, why, beside(fit), soundness(fit)) for fit, why in kept]
 
 
-def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:
+def _why_not_written(fit: Fit, shelf: CachedReader, replace: bool) -> str:
     """The reason why a fit is not written into a document; empty if it is written."""
     sample, outside = fit.sample, fit.outside
     if fit.unfitted:
@@ -97,7 +97,7 @@ def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:
     shared = efficiency_of(shelf.document(part_with(sample.key.part), sample.of))
     if shared not in (sample.of, UNMEASURED):
         return f"uses the efficiency of {shared}"
-    if not replace and _source_at(shelf.document("efficiency", shared), sample.path) == JUDGED:
+    if not replace and _source_of_entry(shelf.document("efficiency", shared), sample.path) == JUDGED:
         return "set from training runs; --replace overrides"
     return ""
 
@@ -111,7 +111,7 @@ def _at_a_bound(fit: Fit) -> str:
     return next((name for name, end in ends.items() if np.isclose(fit.constants[name], end, atol=0.0).any()), "")
 
 
-def _source_at(efficiency: Efficiency, path: tuple[str, ...]) -> str:
+def _source_of_entry(efficiency: Efficiency, path: tuple[str, ...]) -> str:
     """The source of the entry at a path, if there is one."""
     here: Any = efficiency
     for name in path:
@@ -140,11 +140,11 @@ def _text_of(kind: Part, name: str, fits: list[Fit], source: str | None) -> str:
             title = "Fit of costmodel calibrate on your own tables"
             changes["sources", own_source(where)] = {"title": title, "where": where}
     if source is not None:
-        _defined(source, name, [] if new else shelf.document("efficiency", name).sources)
+        _add_source(source, name, [] if new else shelf.document("efficiency", name).sources)
     return changed(kind, name, changes)
 
 
-def _defined(source: str, name: str, own: Iterable[str]) -> None:
+def _add_source(source: str, name: str, own: Iterable[str]) -> None:
     """Adds a source to the document if it is not defined there."""
     if source not in own and source not in bibliography():
         hint = f"define it under sources in efficiencies/{name}.yaml, or leave --source out"
@@ -155,7 +155,7 @@ def _changes(fit: Fit, source: str, shelf: CachedReader, *, new: bool) -> dict[t
     """The keys of the document that a fit changes."""
     path, part = fit.sample.path, fit.sample.key.part
     assert fit.outside
-    values = _values(fit, shelf)
+    values = _document_values(fit, shelf)
     fitted = {
         "points": fit.points,
         "median": _percent(fit.outside.median),
@@ -164,30 +164,30 @@ def _changes(fit: Fit, source: str, shelf: CachedReader, *, new: bool) -> dict[t
         "range": fit.sample.range,
     }
     entry = {**values, "fitted": fitted, "source": source, "check": None}
-    if new or _source_at(shelf.document("efficiency", fit.sample.of), path) != source:
+    if new or _source_of_entry(shelf.document("efficiency", fit.sample.of), path) != source:
         entry["note"] = None  # it spoke of figures from elsewhere
     entries = {path: entry}
-    if part == "matmul" and path[1] == "bf16" and _twin(fit, shelf):
+    if part == "matmul" and path[1] == "bf16" and _copies_bf16(fit, shelf):
         entries["matmul", "fp16"] = entry
     if part == "attention" and new:
         entries[path[:2]] = {"forward_share": values["forward_share"], "source": source, "check": None, "note": None}
     return entries
 
 
-def _twin(fit: Fit, shelf: CachedReader) -> bool:
+def _copies_bf16(fit: Fit, shelf: CachedReader) -> bool:
     """Whether fp16 gets the constants of bf16: the same peak rate, and no own measurement."""
     peak = shelf.document("accelerator", fit.sample.of).peak
     return bool(peak.fp16 == peak.bf16)
 
 
-def _values(fit: Fit, shelf: CachedReader) -> dict[str, Any]:
+def _document_values(fit: Fit, shelf: CachedReader) -> dict[str, Any]:
     """The constants as the document writes them."""
     constants, part = dict(fit.constants), fit.sample.key.part
     if part == "collectives":
         link = link_of(fit.sample.of, shelf)
         assert link
         rate = float(constants.pop("share") * link)
-        written = {name: _written(fit, name, value) for name, value in constants.items()}
+        written = {name: _written_value(fit, name, value) for name, value in constants.items()}
         return {
             "start": written["start"],
             "hop": written["hop"],
@@ -198,13 +198,13 @@ def _values(fit: Fit, shelf: CachedReader) -> dict[str, Any]:
         }
     if part == "memory":
         constants.pop("start")
-    values = {name: _written(fit, name, value) for name, value in constants.items()}
+    values = {name: _written_value(fit, name, value) for name, value in constants.items()}
     if part == "matmul":
-        values["backward_share"] = _rounded(min(1.0, constants["compute_share"] * _gain(fit, shelf)))
+        values["backward_share"] = _rounded(min(1.0, constants["compute_share"] * _backward_gain(fit, shelf)))
     return values
 
 
-def _gain(fit: Fit, shelf: CachedReader) -> float:
+def _backward_gain(fit: Fit, shelf: CachedReader) -> float:
     """Ratio of the rates of backward and forward products, from the document in use, else from `unmeasured`."""
     in_use = efficiency_of(shelf.document("accelerator", fit.sample.of))
     held = (shelf.document("efficiency", name).matmul for name in (in_use, UNMEASURED))
@@ -212,7 +212,7 @@ def _gain(fit: Fit, shelf: CachedReader) -> float:
     return float(share(entry.backward_share, entry.compute_share))
 
 
-def _written(fit: Fit, name: str, value: float) -> Any:
+def _written_value(fit: Fit, name: str, value: float) -> Any:
     unit = next((constant.unit for constant in fit.sample.form.constants if constant.name == name), "s")
     return f"{significant(value * 1e6)} us" if unit == "s" else _rounded(value)
 
@@ -350,30 +350,30 @@ def step_fit(
     problem = replace(free, kept=_unidentified(free, first, curved, felt))
     scaled, _, _ = solved(problem, first)
     inside = problem.scores(scaled)
-    unseen, widths = _unseen(free, first, errors, felt) if leave_out else (None, {})
+    unseen, widths = _held_out_scores(free, first, errors, felt) if leave_out else (None, {})
     shipped_now = np.array([on_scale(prior, shipped(prior, shelf)) for prior in priors])
     return StepFit(
-        tuple(_learned(problem, column, scaled, _spreads(curved), felt) for column in range(len(priors))),
+        tuple(_posterior(problem, column, scaled, _spreads(curved), felt) for column in range(len(priors))),
         problem.scores(shipped_now).of(),
         problem.scores(problem.prior_means).of(),
         inside.of(),
         unseen.of() if unseen else None,
-        _parted(_groups(runs), inside, unseen) if unseen else {},
-        _parted(_kinds(runs), inside, unseen) if unseen else {},
+        _parted(_runs_by_group(runs), inside, unseen) if unseen else {},
+        _parted(_runs_by_kind(runs), inside, unseen) if unseen else {},
         widths,
         unseen,
     )
 
 
-def _unseen(free: Problem, scaled: Array, errors: Array, slopes: Array) -> tuple[Scores, dict[str, float]]:
+def _held_out_scores(free: Problem, scaled: Array, errors: Array, slopes: Array) -> tuple[Scores, dict[str, float]]:
     """Scores of each held-out group under constants fitted to the others, and the widths fitted to all groups."""
-    groups = _groups(free.runs)
+    groups = _runs_by_group(free.runs)
     found = Scores(errors.copy(), np.zeros(len(errors)), np.zeros(len(errors), bool))
     for group, members in groups.items():
         which: list[int] = np.flatnonzero(members).tolist()
         own = free.scores(without(free, group, scaled, errors, slopes), which)
         found.errors[which], found.kinds[which] = own.errors, own.kinds
-    mixed = _kinds(free.runs)["with experts"]
+    mixed = _runs_by_kind(free.runs)["with experts"]
     prior_widths = width_priors(free.shelf)
     all_of = Unexplained(found.errors, found.kinds, mixed, [run.family for run in free.runs])
     for members in groups.values():
@@ -388,19 +388,19 @@ def _parted(parts: Mapping[str, NDArray[np.bool_]], inside: Scores, unseen: Scor
     return {name: (inside.of(which), unseen.of(which)) for name, which in parts.items() if which.any()}
 
 
-def _groups(runs: Sequence[TimedRun]) -> dict[str, NDArray[np.bool_]]:
+def _runs_by_group(runs: Sequence[TimedRun]) -> dict[str, NDArray[np.bool_]]:
     """The runs of each group that is held out in turn, as masks."""
     names = dict.fromkeys(run.group for run in runs)
     return {name: np.array([run.group == name for run in runs]) for name in names}
 
 
-def _kinds(runs: Sequence[TimedRun]) -> dict[str, NDArray[np.bool_]]:
+def _runs_by_kind(runs: Sequence[TimedRun]) -> dict[str, NDArray[np.bool_]]:
     """The runs of dense models and of mixtures of experts, as masks."""
     mixed = np.array([run.case.model.has_experts for run in runs])
     return {"dense": ~mixed, "with experts": mixed}
 
 
-def _learned(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Posterior:
+def _posterior(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Posterior:
     """The posterior of one constant: its value, its spread, and the runs that determine it."""
     prior, affected_runs = problem.priors[column], _affected(felt[:, column])
     families = dict.fromkeys(run.family for run, feels in zip(problem.runs, affected_runs, strict=True) if feels)
@@ -451,16 +451,16 @@ def fitted_widths(runs: Unexplained, priors: Sequence[Prior]) -> dict[str, float
     for _ in range(_TURNS):
         for prior in priors:
             tried = [{**found, prior.leaf: float(ratio * prior_means[prior.leaf])} for ratio in _RATIOS]
-            found = max(tried, key=lambda widths: _likelihood(widths, runs) + _prior(widths, priors))
+            found = max(tried, key=lambda widths: _log_likelihood(widths, runs) + _log_prior(widths, priors))
     return found
 
 
-def _prior(widths: Mapping[str, float], priors: Sequence[Prior]) -> float:
+def _log_prior(widths: Mapping[str, float], priors: Sequence[Prior]) -> float:
     """The log prior density of the widths."""
     return -sum((math.log(widths[prior.leaf] / prior.mean) / prior.spread) ** 2 for prior in priors) / 2
 
 
-def _likelihood(widths: Mapping[str, float], runs: Unexplained) -> float:
+def _log_likelihood(widths: Mapping[str, float], runs: Unexplained) -> float:
     """The log likelihood of the errors; the runs of a source scatter around an offset that they share.
 
     Both are Student t, so that no wild run and no wild source decides; a run's has the P10 and P90 of its spread.

@@ -282,7 +282,7 @@ def _precision_of(row: CsvRow, column: str = "dtype") -> str:
     return PRECISIONS[row.text(column)]
 
 
-def _weight_checked(accelerator: Accelerator, precision: str, shape: Mapping[str, float]) -> None:
+def _check_weights(accelerator: Accelerator, precision: str, shape: Mapping[str, float]) -> None:
     """Skips rows with narrow products, and with weights that were still in the cache."""
     recipe = RECIPES[precision]
     if getattr(accelerator.peak, recipe.type) is None:
@@ -298,14 +298,14 @@ def _weight_checked(accelerator: Accelerator, precision: str, shape: Mapping[str
 def _matmul_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
     accelerator, precision = accelerator_of(row, shelf), _precision_of(row)
     shape = _size_columns(row, "m", "n", "k", "time_us")
-    _weight_checked(accelerator, precision, shape)
+    _check_weights(accelerator, precision, shape)
     yield FitKey(accelerator.name, "matmul", precision), shape
 
 
 def _grouped_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
     accelerator, precision = accelerator_of(row, shelf), _precision_of(row)
     shape = _size_columns(row, "m", "n", "k", "groups", "time_us")
-    _weight_checked(accelerator, precision, shape)
+    _check_weights(accelerator, precision, shape)
     yield FitKey(accelerator.name, "matmul", precision, f"grouped {row.text('stage')}"), shape
 
 
@@ -325,7 +325,7 @@ def _attention_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
     yield FitKey(accelerator.name, "attention", CLASSES[kernel], " ".join(detail)), shape
 
 
-def _decode(row: CsvRow, shelf: CachedReader) -> Shapes:
+def _decode_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
     """Key, sizes and time of decode attention in a row; bytes are in the type of the KV cache."""
     accelerator, precision, kernel = accelerator_of(row, shelf), _precision_of(row, "kv_dtype"), row.text("kernel")
     shape = _size_columns(row, "batch", "seq", "heads", "kv_heads", "head_dim", "time_us")
@@ -333,7 +333,7 @@ def _decode(row: CsvRow, shelf: CachedReader) -> Shapes:
     yield FitKey(accelerator.name, "decode", precision, detail), shape
 
 
-def _experts(row: CsvRow, shelf: CachedReader) -> Shapes:
+def _expert_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
     """Key, sizes and time of a layer of fused experts in a row, with the skew of its token distribution."""
     accelerator, precision, kernel = accelerator_of(row, shelf), _precision_of(row), row.text("kernel")
     if getattr(accelerator.peak, RECIPES[precision].type) is None:
@@ -363,7 +363,7 @@ def _collective_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
     yield FitKey(accelerator.name, "collectives", operation, row.text("kernel")), shape
 
 
-def _cluster(row: CsvRow, shelf: CachedReader) -> Shapes:
+def _cluster_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
     """Key, sizes and time of a collective; between nodes it belongs to the network of its node."""
     operation = _collective_operation(row)
     aside = DOUBTED if row.text("confidence") == "low" else ""
@@ -395,7 +395,7 @@ def _time_of(row: CsvRow, ranks: float, size: float, operation: Operation) -> fl
     return float(sent / rate) * 1e6
 
 
-def _operator(row: CsvRow, shelf: CachedReader) -> Shapes:
+def _operator_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
     """Linear layers and their backward products, fused attention, and memory-bound operators."""
     accelerator, operator = accelerator_of(row, shelf), row.text("op")
     if row.text("kind") == "processor":
@@ -406,7 +406,7 @@ def _operator(row: CsvRow, shelf: CachedReader) -> Shapes:
     times = {column: float(row.number(column) or 0) for column in ("fwd_us", "bwd_us")}
     if operator in LINEAR and row.number("m"):
         shape = _size_columns(row, "m", "n", "k")
-        _weight_checked(accelerator, precision, shape)
+        _check_weights(accelerator, precision, shape)
         yield FitKey(accelerator.name, "matmul", precision, detail), {**shape, "time_us": times["fwd_us"]}
         if times["bwd_us"]:
             yield FitKey(accelerator.name, "matmul", precision, "backward"), {**shape, "time_us": times["bwd_us"]}
@@ -454,9 +454,9 @@ _READERS = {
     "matmul": _matmul_shapes,
     "grouped": _grouped_shapes,
     "attention": _attention_shapes,
-    "decode": _decode,
-    "experts": _experts,
+    "decode": _decode_shapes,
+    "experts": _expert_shapes,
     "collective": _collective_shapes,
-    "cluster": _cluster,
-    "operator": _operator,
+    "cluster": _cluster_shapes,
+    "operator": _operator_shapes,
 }

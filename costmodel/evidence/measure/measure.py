@@ -286,14 +286,14 @@ def _time_block(session: Session, shape: Timing) -> Timing:
     calls = _both_passes(lambda x, *_: layer(x), (x, *weights), dy)
     timing = _timed_both(session, shape, [calls])
     del calls
-    return replace(timing, peak_bytes=_peak(session, layer, (x, *weights), dy, before))
+    return replace(timing, peak_bytes=_peak_bytes(session, layer, (x, *weights), dy, before))
 
 
 def _memory_allocated(session: Session) -> int:
     return 0 if session.device.is_processor else int(torch_module().cuda.memory_allocated())
 
 
-def _peak(
+def _peak_bytes(
     session: Session, layer: Callable[[Any], Any], operands: tuple[Any, ...], dy: Any, before: int
 ) -> float | None:
     """Peak bytes on the device while the layer runs once in both directions, including weights and gradients."""
@@ -493,7 +493,7 @@ def measured_collectives(device: Device, ranks: int | None, stopped: Callable[[]
     for worker in workers:
         worker.start()
     try:
-        times = list(_answers(answers, workers, stopped))
+        times = list(_rank_messages(answers, workers, stopped))
     finally:
         _wait_for_ranks(workers, at_once=stopped())
     noted = {"torch": device.torch, "driver": device.driver}
@@ -509,7 +509,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _answers(answers: Any, workers: list[Any], stopped: Callable[[], bool]) -> Iterator[tuple[str, int, float]]:
+def _rank_messages(answers: Any, workers: list[Any], stopped: Callable[[], bool]) -> Iterator[tuple[str, int, float]]:
     """The messages of the first rank until it ends or the user stops; a fault if a rank fails."""
     while not stopped():
         try:
@@ -555,12 +555,12 @@ def _timed_messages(torch: Any, kind: str, ranks: int) -> Iterator[tuple[str, in
     while size <= (LARGEST if kind == "cuda" else LARGEST_OF_A_PROCESSOR):
         whole = torch.ones(size // BF16_BYTES // ranks * ranks, dtype=torch.bfloat16, device=kind)
         for operation in OPERATIONS:
-            call = _call(torch.distributed, operation, whole, whole.chunk(ranks))
+            call = _collective_call(torch.distributed, operation, whole, whole.chunk(ranks))
             yield operation, size, 1e6 * stopwatch.median_time([call] * CALLS, REPEATS)
         size *= FACTOR
 
 
-def _call(distributed: Any, operation: str, whole: Any, parts: Any) -> Callable[[], object]:
+def _collective_call(distributed: Any, operation: str, whole: Any, parts: Any) -> Callable[[], object]:
     """A call that runs the collective on a buffer of the total size."""
     piece, back = parts[0].clone(), whole.clone()
     if operation == "all_reduce":

@@ -43,7 +43,7 @@ def launch_says(
             for launch, release in _launches(column, software, table, shelf)
             if squeezed(model).startswith(squeezed(launch.model))
             and (not launch.accelerators or accelerator in launch.accelerators)
-            and _between(launch, release)
+            and _is_in_range(launch, release)
             and launch.precision in (None, precision)
         )
         shelf.launched[asked] = next(matching, "")
@@ -70,7 +70,7 @@ def _launches(column: str, software: str, table: str, shelf: CachedReader) -> It
                 yield from ((launch, named[1] or "") for launch in getattr(launched, column))
 
 
-def _between(launch: ReleaseLaunch, release: str) -> bool:
+def _is_in_range(launch: ReleaseLaunch, release: str) -> bool:
     """Whether a release is in the range of a launch, including patches of the last."""
     first, last = launch.first or "", launch.last
     return first <= release and (last is None or release[: len(last)] <= last)
@@ -321,10 +321,10 @@ def completed(row: CsvRow, shelf: CachedReader) -> tuple[CsvRow, dict[str, str]]
 
     And the list of filled cells.
     """
-    model = _named(row, shelf)
+    model = _model_named(row, shelf)
     if model is None or (model.has_experts and row.text("arch").lower() == "dense"):
         return row, {}
-    shape = _shape(model)
+    shape = _common_shape(model)
     alike = row.number("heads") if row.text("attention").lower() == "mha" else row.number("kv_heads")
     stated = {name: row.number(name) for name in shape} | {"kv_heads": alike}
     if any(stated[name] not in (None, value) for name, value in shape.items()):
@@ -336,7 +336,7 @@ def completed(row: CsvRow, shelf: CachedReader) -> tuple[CsvRow, dict[str, str]]
     return replace(row, cells={**row.cells, **known}), shown | ({"shape": model.name} if known else {})
 
 
-def _shape(model: Model) -> dict[str, float]:
+def _common_shape(model: Model) -> dict[str, float]:
     """The shape cells of a model that all its layers share."""
     shape: dict[str, set[float]] = {"hidden": {model.hidden}, "vocab": {model.vocab}, "tied_embeddings": {model.tied}}
     for kind in model.layers:
@@ -356,7 +356,7 @@ def _shape(model: Model) -> dict[str, float]:
 
 def known_model(filling: Filling, shelf: CachedReader) -> Model | None:
     """The shipped model of that name with experts, if width, experts and top-k match the row."""
-    model = _named(filling.row, shelf)
+    model = _model_named(filling.row, shelf)
     kind = with_experts(model) if model is not None else None
     if model is None or kind is None or kind.experts is None:
         return None
@@ -369,14 +369,14 @@ def known_model(filling: Filling, shelf: CachedReader) -> Model | None:
 
 
 def known_dense(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) -> dict[str, Any]:
-    """Missing facts of a dense row, taken from the shipped model of its name if the layers match."""
+    """Missing facts of a dense row, from the shipped model of its name if the layers match."""
     row = filling.row
-    model, layers = _named(row, shelf), row.number("layers")
+    model, layers = _model_named(row, shelf), row.number("layers")
     if model is None or model.has_experts or (len(model.layers) > 1 and layers != layer_count(model)):
         return {}
     widths = {"hidden": row.number("hidden"), "ffn": dense["mlp"]["ffn_hidden"], "glu": dense["mlp"]["gated"]}
     widths |= {"kv_heads": dense["attention"]["kv_heads"], "head_dim": row.number("head_dim")}
-    if any(widths.get(name) not in (None, value) for name, value in _shape(model).items()):
+    if any(widths.get(name) not in (None, value) for name, value in _common_shape(model).items()):
         return {}
     filling.put("shape", model.name)
     kinds = [kind.model_dump(exclude_none=True) for kind in model.layers]
@@ -387,7 +387,7 @@ def known_dense(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) ->
 
 def known_whole(filling: Filling, shelf: CachedReader) -> dict[str, Any] | None:
     """The shipped model of the row's name, if layers and width match; for rows without standard attention."""
-    row, model = filling.row, _named(filling.row, shelf)
+    row, model = filling.row, _model_named(filling.row, shelf)
     if model is None or row.number("layers") != layer_count(model) or row.number("hidden") != model.hidden:
         return None
     filling.put("shape", model.name)
@@ -403,9 +403,9 @@ def with_experts(model: Model) -> Layers | None:
     return next((kind for kind in model.layers if kind.experts is not None), None)
 
 
-def _named(row: CsvRow, shelf: CachedReader) -> Model | None:
+def _model_named(row: CsvRow, shelf: CachedReader) -> Model | None:
     """The shipped model whose name starts the row's, ignoring separators, if the attention heads match."""
-    name = _name(squeezed(row.text("model_name")), shelf.names("model"))
+    name = _matching_name(squeezed(row.text("model_name")), shelf.names("model"))
     model: Model | None = shelf.document("model", name) if name else None
     if model is None:
         return None
@@ -424,7 +424,7 @@ def states_shape(row: CsvRow) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _name(name: str, known: frozenset[str]) -> str:
+def _matching_name(name: str, known: frozenset[str]) -> str:
     """The longest of these names that this one begins with, else the only one that begins with it."""
     if name in _OTHER_NAMES:
         return _OTHER_NAMES[name]
@@ -491,10 +491,10 @@ PARAM_GATHER = ("fp8", "fp8-cs", "mxfp8")  # all their fp8 recipes but that of w
 def stack_name(filling: Filling) -> str:
     """The stack of a run: the one that its framework names, or its proxy."""
     stated = filling.row.text("framework")
-    return stated if filling.shelf.has("stack", stated) else filling.put("stack", _standing_for(filling))
+    return stated if filling.shelf.has("stack", stated) else filling.put("stack", _proxy_stack(filling))
 
 
-def _standing_for(filling: Filling) -> str:
+def _proxy_stack(filling: Filling) -> str:
     """The stack that stands for a framework without its own: sharded ones by year, else Megatron's by year."""
     row, year = filling.row, filling.year()
     framework = (row.text("framework") or row.text("source")).lower()
@@ -509,10 +509,10 @@ def _standing_for(filling: Filling) -> str:
         return "fsdp1" if year <= LAST_FLAT or "pytorch fsdp" in framework else "fsdp2"
     if year <= LAST_UNFUSED:
         return "megatron-2021"
-    return "megatron-lm" if framework.startswith("megatron-lm") and not _overlapped(filling) else "megatron-core"
+    return "megatron-lm" if framework.startswith("megatron-lm") and not _has_overlap(filling) else "megatron-core"
 
 
-def _compiled(filling: Filling, stack: Stack) -> bool:
+def _is_compiled(filling: Filling, stack: Stack) -> bool:
     """Whether kernels are compiled: as a row states, else as in the stack; in torchtitan only where a row states it."""
     said = filling.said
     if "compile" in said:
@@ -527,7 +527,7 @@ def _compiled(filling: Filling, stack: Stack) -> bool:
     return usual
 
 
-def _overlapped(filling: Filling) -> bool:
+def _has_overlap(filling: Filling) -> bool:
     return "overlap enabled" in filling.said
 
 
@@ -537,23 +537,23 @@ def stack_of(filling: Filling, shelf: CachedReader) -> Stack:
     said = filling.said
     for words, group, leaf, value in SWITCHES:
         if words in said:
-            stack = _set(stack, group, leaf, value)
+            stack = _with_value(stack, group, leaf, value)
     if filling.graphed:
-        stack = _set(stack, "launch", "graphs", True)
+        stack = _with_value(stack, "launch", "graphs", True)
     if stack.name in COMPILED:
-        stack = stack.chosen("compile", COMPILED[stack.name] if _compiled(filling, stack) else "none")
+        stack = stack.chosen("compile", COMPILED[stack.name] if _is_compiled(filling, stack) else "none")
     if "torchtitan" in filling.told.lower() and filling.year() >= CHUNKED_SINCE:
         stack = stack.chosen("loss", filling.put("loss", "chunked"))
     attention = _attention(filling, stack)
     if attention != stack.kernels.attention:
-        stack = _set(stack, "kernels", "attention", attention)
+        stack = _with_value(stack, "kernels", "attention", attention)
     if stack.low_precision and filling.by_nvidia() and filling.precision(stack) in PARAM_GATHER:
         on = filling.put("fp8_param_gather", True)
         for leaf, value in (("primary", on), ("gather", [filling.precision(stack)])):
-            stack = _set(stack, "low_precision", leaf, value)
+            stack = _with_value(stack, "low_precision", leaf, value)
     if "Megatron-Bridge" in filling.told:
-        stack = _set(stack, "buckets", "loss", filling.put("loss", IN_PLACE))
-    return _offering(stack, filling, shelf)
+        stack = _with_value(stack, "buckets", "loss", filling.put("loss", IN_PLACE))
+    return _stack_with_stated(stack, filling, shelf)
 
 
 def _attention(filling: Filling, stack: Stack) -> str:
@@ -567,20 +567,20 @@ def _attention(filling: Filling, stack: Stack) -> str:
     if not fused and any(word in named for word in UNFUSED):
         return "unfused"
     fused = fused or "flashattention" in filling.said
-    if not fused and _plain_pax(filling):
+    if not fused and _is_plain_pax(filling):
         return filling.put("kernel", "unfused")
     if usual == "unfused" and fused:
         usual = "flash-1" if filling.year() <= LAST_FLAT else "flash-2"
     return filling.put("kernel", usual) if named else usual
 
 
-def _plain_pax(filling: Filling) -> bool:
+def _is_plain_pax(filling: Filling) -> bool:
     """Whether Pax ran on plain JAX, which has fused attention only with Transformer Engine."""
     framework = filling.row.text("framework").lower().replace(" ", "")
     return "pax/jax" in framework and "transformerengine" not in framework
 
 
-def _offering(stack: Stack, filling: Filling, shelf: CachedReader) -> Stack:
+def _stack_with_stated(stack: Stack, filling: Filling, shelf: CachedReader) -> Stack:
     """The stack, extended by what the row states and the stack would refuse, since the run happened."""
     row, written = filling.row, filling.row.text("recompute")
     precision, narrow = filling.precision(stack), stack.low_precision
@@ -588,7 +588,7 @@ def _offering(stack: Stack, filling: Filling, shelf: CachedReader) -> Stack:
         narrow = narrow or shelf.document("stack", filling.put("low_precision", "fsdp2")).low_precision
         assert narrow is not None
         stack = stack.model_copy(update={"low_precision": narrow})
-        stack = _set(stack, "low_precision", "recipes", [precision, *narrow.recipes])
+        stack = _with_value(stack, "low_precision", "recipes", [precision, *narrow.recipes])
     cut = (row.number("cp") or 1.0) > 1
     stated = {
         "zero": filling.zero(stack),
@@ -610,6 +610,6 @@ def _offering(stack: Stack, filling: Filling, shelf: CachedReader) -> Stack:
     return stack.model_copy(update=more)
 
 
-def _set(stack: Stack, group: str, leaf: str, value: Any) -> Stack:
+def _with_value(stack: Stack, group: str, leaf: str, value: Any) -> Stack:
     """A copy of the stack with one value changed."""
     return stack.model_copy(update={group: getattr(stack, group).model_copy(update={leaf: value})})

@@ -142,12 +142,12 @@ def step_time(row: CsvRow, model: Modelled) -> float:
     if tokens is not None:
         step = tokens_per_step(model.of_row(inputs.global_batch), model.of_row(inputs.sequence))
         return number(run_time(step, model.of_row(inputs.ranks) * tokens))
-    return _from_flop(row, model)
+    return _step_time_from_flop(row, model)
 
 
-def _from_flop(row: CsvRow, model: Modelled) -> float:
+def _step_time_from_flop(row: CsvRow, model: Modelled) -> float:
     """Step time [s] that follows from a stated FLOP rate or utilisation."""
-    convention, executed = _convention(row, model)
+    convention, executed = _flop_convention(row, model)
     block = model.evaluation.block
     inputs = _with_flop_convention(model.inputs, block, convention)
     flop = flop_of_step(inputs, block)
@@ -167,7 +167,7 @@ def _with_flop_convention(inputs: TrainingInputs, block: Block, convention: Flop
     return replace(inputs, convention=convention)
 
 
-def _convention(row: CsvRow, model: Modelled) -> tuple[FlopConvention, bool]:
+def _flop_convention(row: CsvRow, model: Modelled) -> tuple[FlopConvention, bool]:
     """The FLOP convention of a row, and whether recomputed FLOP are included."""
     said = row.text("flops_convention").lower()
     if "hardware" in said:
@@ -199,7 +199,7 @@ def memory_total(
 ) -> tuple[float, float, float]:
     """A memory total of a plan of a block with its P10 and P90, for the stage of a scope, else for the worst."""
     ends = _of_stages(inputs, evaluation.block, evaluation.ledger, quantity)
-    total, low, high = (_of_scope(scope, [float(stage[place]) for stage in stages]) for stages in ends)
+    total, low, high = (_value_of_scope(scope, [float(stage[place]) for stage in stages]) for stages in ends)
     return total, low, high
 
 
@@ -225,7 +225,7 @@ def total_of(metric: str) -> str:
     return "memory_peak"
 
 
-def _of_scope(scope: str, stages: list[float]) -> float:
+def _value_of_scope(scope: str, stages: list[float]) -> float:
     """The value of the stage that a scope such as 'pp_stage 1/2' names, else the largest."""
     if scope.startswith("rank 0 "):
         return stages[0]
@@ -254,7 +254,7 @@ def outcomes_over(
     for place, ((row, _), own) in enumerate(zip(rows, outcomes, strict=True)):
         if isinstance(own, CannotModel) or own[0].quantity == FITS or own[0].low is None:
             continue
-        for name, values in _open_cells(row, own[1]).items():
+        for name, values in _unstated_cells(row, own[1]).items():
             opened += [(place, name, _row_with_cell(row, name, value)) for value in values[1:]]
             own[1].filled[name] = " or ".join(dict.fromkeys(map(_cell_text, values)))
     every, alike = defaultdict[int, list[float]](list), defaultdict[int, list[float]](list)
@@ -264,7 +264,7 @@ def outcomes_over(
         every[place] += predicted
         alike[place] += predicted if name in UNRULED else []
     return [
-        own if isinstance(own, CannotModel) else (_middle(own[0], alike[place], every[place]), own[1].filled)
+        own if isinstance(own, CannotModel) else (_median_figure(own[0], alike[place], every[place]), own[1].filled)
         for place, own in enumerate(outcomes)
     ]
 
@@ -290,7 +290,7 @@ def _predicted_alternative(row: CsvRow, model: Modelled | CannotModel, quantity:
     return [figure.predicted] if model.figure("memory_share") <= 1 and figure.predicted > 0 else []
 
 
-def _middle(compared_figure: ComparedFigure, alike: Sequence[float], every: Sequence[float]) -> ComparedFigure:
+def _median_figure(compared_figure: ComparedFigure, alike: Sequence[float], every: Sequence[float]) -> ComparedFigure:
     """The median over equally likely plans, with a band that covers all of them."""
     if not every:
         return compared_figure
@@ -317,7 +317,7 @@ def _row_with_cell(row: CsvRow, name: str, value: float | str) -> CsvRow:
     return replace(row, cells={**row.cells, name: float(value)}, written={**row.written, name: f"{value:g}"})
 
 
-def _open_cells(row: CsvRow, model: Modelled) -> dict[str, list[float | str]]:
+def _unstated_cells(row: CsvRow, model: Modelled) -> dict[str, list[float | str]]:
     """Cells of the plan that a row leaves open: the assumed value of each, then the alternatives."""
     stack, block, filled = model.inputs.stack, model.evaluation.block, model.filled
     opened: dict[str, list[float | str]] = {}

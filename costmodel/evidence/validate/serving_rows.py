@@ -91,7 +91,7 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
     model = model_of(row, shelf)
     accelerator, node, each = machine_of(row, shelf)
     prompt, output = needed(row, "prompt", "output")
-    requests, spread, law = _at_once(row, filled)
+    requests, spread, law = _batch_of_requests(row, filled)
     users = requests or next(needed(row, "concurrency"))
     layout = _layout(row)
     ranks = math.prod(layout) / layout[2]
@@ -103,7 +103,7 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
     if found:
         spread, filled["length_spread"] = spread or UNIFORM, "uniform"
         filled["cached_share"] = f"{found:.0%}"
-    load = {"requests": users} if requests else {"concurrency": users, "traffic": _traffic(row, filled)}
+    load = {"requests": users} if requests else {"concurrency": users, "traffic": _arrival_pattern(row, filled)}
     scenario = {
         "schema": "costmodel/scenario/v1",
         "title": "row",
@@ -150,7 +150,7 @@ def cached_share(prompt: float, output: float) -> float:
     return 0.0
 
 
-def _at_once(row: CsvRow, filled: dict[str, str]) -> tuple[float, float, LengthLaw]:
+def _batch_of_requests(row: CsvRow, filled: dict[str, str]) -> tuple[float, float, LengthLaw]:
     """Requests that a benchmark sends at once, 0 of a closed loop, the spread of its lengths, and their law."""
     stated, doubt = row.number("requests"), row.text("doubt")
     spread = row.number("length_spread") or 0.0
@@ -236,7 +236,7 @@ def _launched(row: CsvRow, engine: str, load: tuple[str, float, float], filled: 
     return found
 
 
-def _traffic(row: CsvRow, filled: dict[str, str]) -> str:
+def _arrival_pattern(row: CsvRow, filled: dict[str, str]) -> str:
     """How requests of a closed loop arrive: as the row states it, else in a burst."""
     stated = row.text("traffic").lower()
     if stated in ("burst", "steady"):

@@ -239,7 +239,7 @@ def row_scenario(row: CsvRow, shelf: CachedReader) -> RowScenario:
     accelerator, stand = _machine(filling, shelf)
     filling.planned()
     row = filling.row
-    _features(row)
+    _check_features(row)
     layout = layout_of(filling)
     stack = stack_of(filling, shelf)
     if has_experts(row) and stack.experts is None:
@@ -301,7 +301,7 @@ def _wide_enough(stand: DefaultNode, accelerator: str, per_node: float | None, s
     return next((DefaultNode(node=name) for name in alike), stand)
 
 
-def _features(row: CsvRow) -> None:
+def _check_features(row: CsvRow) -> None:
     """Skips a row with features that costmodel does not model."""
     precision_of(row)
     if written := row.text("recompute"):
@@ -605,13 +605,13 @@ def cluster_of(
             "scale_up": links | {"domain": node.scale_up.domain if rack else per_node},
             "scale_out": _network(filling, shelf, node, per_node, alone=ranks <= per_node),
             "host": own.get("host", node.host),
-            **_memory(node, per_node),
+            **_host_memory(node, per_node),
         },
         "nodes": ranks / per_node,
     }
 
 
-def _memory(node: Node, each: float) -> dict[str, Any]:
+def _host_memory(node: Node, each: float) -> dict[str, Any]:
     """The host memory per accelerator, where the node's is known."""
     if node.memory is None:
         return {}

@@ -221,10 +221,10 @@ def validated(
         if name == "-" or name.lower().endswith(TABLES) or is_result_file(name)
         else read("measured", name)
         for named in tables or names("measured")
-        for name in ((named,) if isinstance(named, Table) else _of_source(named))
+        for name in ((named,) if isinstance(named, Table) else _documents_of_source(named))
     ]
     if quantity and not tables:
-        asked = _shipped_of(quantity)
+        asked = _shipped_tables(quantity)
     shelf, where = CachedReader(), meant(where or {}, asked)
     scored = [_validated_table(table, quantity, where, shelf, count) for table in asked]
     if where and not any(part.figures for part in scored):
@@ -241,7 +241,7 @@ def validated(
     return [replace(part, figures=[figure.without(without) for figure in part.figures]) for part in of_steps]
 
 
-def _of_source(name: str) -> Sequence[str]:
+def _documents_of_source(name: str) -> Sequence[str]:
     """The measured documents of a source name; the name itself if it is no source."""
     if name in names("measured") or not name.replace("-", "").replace(".", "").isalnum():
         return (name,)
@@ -254,7 +254,7 @@ def _key_of_source(name: str) -> str:
     return str(table.source.key) if isinstance(table, MeasuredTable) else ""
 
 
-def _shipped_of(quantity: Quantity) -> list[MeasuredTable | Table]:
+def _shipped_tables(quantity: Quantity) -> list[MeasuredTable | Table]:
     """The documents of the workload that a quantity belongs to; a fault where none has it."""
     served = quantity in get_args(ServingQuantity)
     found = [table for table in (read("measured", name) for name in names("measured")) if serves(table) == served]
@@ -340,7 +340,7 @@ def moved_runs(nights: Mapping[str, Sequence[Table]]) -> list[MovedRuns]:
             old, new = (_figures_of_tables(tables, quantity) for tables in (before, held[last]))
             if quantity == "ttft" and not all(any(each.error is not None for each in part) for part in (old, new)):
                 continue
-            tables_moved.append(MovedRuns(quantity, last, moved_terms(old, new), _release(before, held[last])))
+            tables_moved.append(MovedRuns(quantity, last, moved_terms(old, new), _changed_release(before, held[last])))
     return tables_moved
 
 
@@ -348,7 +348,7 @@ def _figures_of_tables(tables: Sequence[Table], quantity: Quantity) -> list[Comp
     return [figure for part in validated(tables, quantity=quantity) for figure in part.figures]
 
 
-def _release(before: Sequence[Table], now: Sequence[Table]) -> tuple[str, str] | None:
+def _changed_release(before: Sequence[Table], now: Sequence[Table]) -> tuple[str, str] | None:
     """The releases of an engine in two groups of runs, where each has one and they differ."""
     old, new = ({row.text("engine_version") for table in tables for row in table.rows} for tables in (before, now))
     return (old.pop(), new.pop()) if len(old) == len(new) == 1 and old != new and "" not in old | new else None

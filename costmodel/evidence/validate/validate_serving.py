@@ -128,12 +128,12 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
     if np.any(cached := np.array([row.cached_share for row in rows])):
         load = replace(load, hit=np.minimum(cached * prompt, prompt - 1.0))  # the last token is computed
     results = benchmark(replace(inputs, load=load), layout, users)
-    widths = {crosses: _widths(replace(inputs, crosses=crosses)) for crosses in (False, True)}
+    widths = {crosses: _figure_spreads(replace(inputs, crosses=crosses)) for crosses in (False, True)}
     crossing = map(bool, crosses_domains(inputs, layout))
     return [_predicted_row(results, widths[each], index) for index, each in enumerate(crossing)]
 
 
-def _widths(inputs: ServingInputs) -> dict[str, tuple[float, float]]:
+def _figure_spreads(inputs: ServingInputs) -> dict[str, tuple[float, float]]:
     """Relative spread of each figure below and above its prediction."""
     width = spreads(inputs)
     ends = [float(np.asarray(end)) for end in (width.earlier, width.later)]
@@ -196,11 +196,11 @@ def benchmark(inputs: ServingInputs, layout: PlanColumns, users: Rows) -> Benchm
             state = offline_state(crowded, layout, point, offline_batch(crowded, layout, point, exact))
             tokens = share(state.rate * inputs.load.output, layout.ranks)
         floor = np.broadcast_to(np.asarray(shortest_step(inputs, layout, many)), len(layout))
-        parts = _parts(decode, state.tpot, len(layout))
+        parts = _term_shares(decode, state.tpot, len(layout))
     return Benchmark(state, np.asarray(tokens), floor, refused, parts)
 
 
-def _parts(decode: StepTime, token: Number, rows: int) -> dict[str, Rows]:
+def _term_shares(decode: StepTime, token: Number, rows: int) -> dict[str, Rows]:
     """Share of each term in the time per token."""
     times = {name: getattr(decode, name) for name in STEP_TERMS}
     times[PROMPTS] = np.maximum(token - decode.total, 0.0)
@@ -246,19 +246,19 @@ def serving_answers(
     if quantity == "cache":
         for done, row in enumerate(rows):
             count(done, len(rows))
-            yield _cached(row, shelf)
+            yield _pool_answer(row, shelf)
         return
-    asked = [_asked(row, shelf) for row in rows]
+    asked = [_row_input(row, shelf) for row in rows]
     predicted_rows = iter(predictions([row for row in asked if isinstance(row, ServingRow)], shelf, count))
     for row, question in zip(rows, asked, strict=True):
         if isinstance(question, CannotModel):
             yield stated(row, quantity), {}, {}, question
             continue
         predicted = next(predicted_rows)
-        yield _answer(question, quantity, predicted)
+        yield _row_answer(question, quantity, predicted)
 
 
-def _asked(row: CsvRow, shelf: CachedReader) -> ServingRow | CannotModel:
+def _row_input(row: CsvRow, shelf: CachedReader) -> ServingRow | CannotModel:
     """The row as input of a prediction, or the reason why it is skipped."""
     try:
         return serving_row(row, shelf)
@@ -266,7 +266,7 @@ def _asked(row: CsvRow, shelf: CachedReader) -> ServingRow | CannotModel:
         return refused
 
 
-def _cached(row: CsvRow, shelf: CachedReader) -> Answer:
+def _pool_answer(row: CsvRow, shelf: CachedReader) -> Answer:
     """The KV-cache pool of a start-up log, measured and predicted.
 
     Of a log that states tokens alone, the bytes that these take as predicted: its error is that of the tokens.
@@ -284,7 +284,7 @@ def _cached(row: CsvRow, shelf: CachedReader) -> Answer:
     return value, predicted, filled, None
 
 
-def _answer(question: ServingRow, quantity: ServingQuantity, predicted: Predicted) -> Answer:
+def _row_answer(question: ServingRow, quantity: ServingQuantity, predicted: Predicted) -> Answer:
     """The measured value of a row with its predictions; refused if the row is implausible or lacks the quantity."""
     value = measured(question, quantity)
     try:
@@ -300,8 +300,8 @@ def _answer(question: ServingRow, quantity: ServingQuantity, predicted: Predicte
 
 def plausible(question: ServingRow, predicted: Mapping[str, float]) -> None:
     """Skips a row whose figures cannot all be true."""
-    _possible(question.row, predicted["floor"])
-    _consistent(question)
+    _check_possible(question.row, predicted["floor"])
+    _check_consistent(question)
 
 
 def stated(row: CsvRow, quantity: ServingQuantity) -> float | None:
@@ -320,7 +320,7 @@ def measured(question: ServingRow, quantity: ServingQuantity) -> float | None:
     return float(loop_tokens_per_gpu(question.users, question.lengths[1], first, token, question.gpus))
 
 
-def _possible(row: CsvRow, floor: float) -> None:
+def _check_possible(row: CsvRow, floor: float) -> None:
     """Skips a row whose tokens come faster than weights can be read, which looks like a typo."""
     for name in ("tpot_s", "ttft_s"):
         value = row.number(name)
@@ -329,7 +329,7 @@ def _possible(row: CsvRow, floor: float) -> None:
             raise CannotModel("V014", f"{sentence}: tokens drafted beside, or another layout")
 
 
-def _consistent(question: ServingRow) -> None:
+def _check_consistent(question: ServingRow) -> None:
     """Skips a row whose concurrency, rate and latency contradict Little's law."""
     row, output = question.row, question.lengths[1]
     first, token, rate = row.number("ttft_s"), row.number("tpot_s"), row.number("requests_per_s")
@@ -364,7 +364,7 @@ def predicted_pool(row: CsvRow, shelf: CachedReader) -> tuple[dict[str, float], 
     scenario = _scenario(row, shelf, filled)
     try:
         case: ServingCase = serving_case_of(validate(ServingScenario, scenario, "row"), shelf, scenario)
-        inputs = inputs_of(replace(case, stack=_configured(row, case, filled)))
+        inputs = inputs_of(replace(case, stack=_engine_as_logged(row, case, filled)))
     except CostModelError as error:
         fault = error.faults[0]
         raise CannotModel("V004" if fault.code == "D016" else "V006", fault.sentence) from None
@@ -439,7 +439,7 @@ def _type(row: CsvRow, name: str) -> str:
     return _TYPES[nearest]
 
 
-def _configured(row: CsvRow, case: ServingCase, filled: dict[str, str]) -> Engine:
+def _engine_as_logged(row: CsvRow, case: ServingCase, filled: dict[str, str]) -> Engine:
     """The engine with the settings that the log states."""
     engine, stated = case.stack, {}
     for column in ("u", "max_num_batched_tokens", "max_num_seqs"):
@@ -467,10 +467,10 @@ def compared_serving(
     asked = serving_quantity(table, quantity)
     rows = chosen_rows(table, where, shelf)
     answers = zip(rows, serving_answers(rows, asked, shelf, count), strict=True)
-    return Validated(table, [_compared(row, COLUMN[asked], answer, shelf) for row, answer in answers], RULES)
+    return Validated(table, [_compared_row(row, COLUMN[asked], answer, shelf) for row, answer in answers], RULES)
 
 
-def _compared(row: CsvRow, name: str, answer: Answer, shelf: CachedReader) -> Compared:
+def _compared_row(row: CsvRow, name: str, answer: Answer, shelf: CachedReader) -> Compared:
     """Compares the measured figure of one row with the predicted one."""
     value, predicted, filled, refused = answer
     ours, low, high = (predicted.get(each) for each in (name, f"{name}_low", f"{name}_high"))

@@ -509,8 +509,7 @@ def with_benchmark(found: ServingAnswer) -> ServingAnswer:
 def predict(case: ServingCase, *, bands: bool = True, limited: bool = True) -> ServingAnswer:
     """Memory, times, rates and cost of the scenario's own plan under its load.
 
-    bands: whether results get P10 and P90
-    limited: whether the rate within the limits is computed
+    bands: whether results get P10 and P90; limited: whether the rate within the limits is computed
 
     Raises:
         CostModelError: the scenario has no plan, or needs something that is not modelled

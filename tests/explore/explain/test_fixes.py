@@ -100,7 +100,7 @@ def test_of_plans_at_risk_the_surest_is_offered_with_its_chance() -> None:
     (offered,) = safest(found, 0.9)
     assert offered.settings == ("plan.micro_batch=2",)
     drawn = " ".join(line.plain for line in laid_out(remedy_lines([offered], indent=""), None))
-    assert "fits with a chance of 83%" in drawn
+    assert "fits with a chance of 83 %" in drawn
 
 
 @pytest.mark.parametrize("name", ["glm-5", "deepseek-v3", "llama-3.1-405b"])

@@ -179,7 +179,7 @@ def buy(
     from costmodel.explore.purchase.offers import hourly_rates, offers_for
     from costmodel.explore.purchase.several_jobs import machines_for_several_jobs
     from costmodel.explore.search.required_chance import preferring
-    from costmodel.report.answers import several_jobs as of_fleet
+    from costmodel.report.answers import buy_several_jobs as of_fleet
     from costmodel.report.answers.buy import buy_document
     from costmodel.report.answers.buy_fields import buy_json
 

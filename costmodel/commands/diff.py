@@ -113,7 +113,7 @@ def comparison_reply(
     """The comparison of two scenarios; with ranks, of the plans at these ranks of their searches."""
     from costmodel.commands.by_workload import check_one_workload
     from costmodel.explore.compare.compare import compare
-    from costmodel.report.answers import compare as report
+    from costmodel.report.answers import diff as report
 
     (one, before), (other, after) = ((name, case if ranks else with_plan(case)) for name, case in sides)
     check_one_workload(before, after)

@@ -120,7 +120,7 @@ def _plan_neighbours_reply(question: Question) -> Reply:
     from costmodel.commands import replies
     from costmodel.explore.vary.neighbours import neighbours
     from costmodel.explore.workloads import workload_of
-    from costmodel.report.answers import around_plan as report
+    from costmodel.report.answers import plan_neighbours as report
 
     case = with_plan(question.loaded())
     view = commands_of(case).view(case, "explain")
@@ -157,18 +157,18 @@ def _collective_reply(question: Question, operation: str, more: Sequence[str], d
 
 def _all_words_reply() -> Reply:
     """Everything that can be explained."""
-    from costmodel.report.terminal import word_pages
+    from costmodel.report.terminal import glossary_pages
 
-    return Reply(word_pages.words_lines, word_pages.words_json)
+    return Reply(glossary_pages.words_lines, glossary_pages.words_json)
 
 
 def _page_reply(word: str) -> Reply:
     """The page that explains a word or code."""
     from costmodel.explore.explain.word_explanations import page_or_nearest
-    from costmodel.report.terminal import word_pages
+    from costmodel.report.terminal import glossary_pages
 
     about = page_or_nearest(word)
-    return Reply(lambda: word_pages.word_page(about), lambda: word_pages.page_json(about))
+    return Reply(lambda: glossary_pages.word_page(about), lambda: glossary_pages.page_json(about))
 
 
 def _ring_reply(word: str | None, ranks: int | None, message: str, bandwidth: str, latency: str, run: bool) -> Reply:
@@ -211,12 +211,11 @@ def _figure_reply(question: Question, label: str, depth: int | None, worth: bool
     view, asked = commands_of(case).view(case, "explain"), workload_of(case)
     meant = meaning_in_answer(asked, view.answer, label)
     if meant.page is not None:
-        from costmodel.report.terminal import word_pages
+        from costmodel.report.terminal import glossary_pages
 
         about, values = meant.page, meant.values
-        return Reply(
-            lambda: word_pages.word_page(about, values), lambda: word_pages.page_json(about, values), found=about
-        )
+        lines = lambda: glossary_pages.word_page(about, values)  # noqa: E731
+        return Reply(lines, lambda: glossary_pages.page_json(about, values), found=about)
     if view.answer.refused:
         return replies.reply_with_reasons_only(view)
     if has_no_figure(asked, view.answer, meant.figures):

@@ -141,7 +141,7 @@ def _document_reply(files: list[str], beside: GivenBesideFile, *, strict: bool) 
     """The model or scenario that files of other tools are converted to."""
     from costmodel.explore.import_export.import_file import import_files
     from costmodel.report.data_formats.answer_fields import without_places
-    from costmodel.report.terminal import imports as report
+    from costmodel.report.terminal import import_summary as report
 
     read_file = import_files(files, beside)
     imported = read_file.found
@@ -165,7 +165,7 @@ def _runs_reply(
 ) -> Reply:
     """The table row that a log is converted to."""
     from costmodel.explore.import_export.import_logs import import_results, import_run
-    from costmodel.report.terminal import imports as report
+    from costmodel.report.terminal import import_summary as report
 
     results = import_results(files, config, beside)
     if results is None and len(files) != 1:

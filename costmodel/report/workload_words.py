@@ -262,7 +262,7 @@ _OF_SERVING = ComparisonColumns(
 
 
 def _lines_below_sizes(sizes: ScalingResult) -> list[Line]:
-    from costmodel.report.terminal.serving_sizes import lines_below_sizes
+    from costmodel.report.terminal.serving_scale import lines_below_sizes
 
     return lines_below_sizes(sizes)
 
@@ -291,9 +291,9 @@ def _serving_words() -> WorkloadWords:
         return " · ".join([held.stack.name, *types, lengths, load_words(workload)])
 
     def more(row: ScaledSize) -> dict[str, Any]:
-        from costmodel.report.terminal import serving_sizes
+        from costmodel.report.terminal import serving_scale
 
-        return serving_sizes.size_fields(row)
+        return serving_scale.size_fields(row)
 
     def of(answer: PlanAnswer) -> ServingAnswer:
         assert isinstance(answer, ServingAnswer)

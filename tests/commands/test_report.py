@@ -30,8 +30,8 @@ from costmodel.explore.search.search import search
 from costmodel.explore.serving import search_layouts
 from costmodel.ground.counts import ordinal
 from costmodel.ground.errors import CostModelError
-from costmodel.report.answers.around_plan import analyses_beside_plan
 from costmodel.report.answers.plan_answer import PlanView
+from costmodel.report.answers.plan_neighbours import analyses_beside_plan
 from costmodel.report.answers.search import SearchWords
 from costmodel.report.answers.search_rl import RlWords
 from costmodel.report.answers.search_service import ServiceWords

@@ -20,7 +20,7 @@ from costmodel.equations.parallelism.pipeline import bubble_of_ideal, bubble_of_
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.explore.explain.word_explanations import page
 from costmodel.ground.equation import EQUATIONS
-from costmodel.report.terminal import word_pages
+from costmodel.report.terminal import glossary_pages
 
 # ── (a) ring all-reduce ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -251,6 +251,6 @@ TOLD = {
 def test_explain_tells_the_pitfall(word: str) -> None:
     pitfall = EQUATIONS[word].contract.pitfall
     assert TOLD[word] in pitfall
-    assert any(f"pitfall: {pitfall}" in line.plain for line in word_pages.word_page(page(word)))
-    assert word_pages.page_json(page(word))["pitfall"] == pitfall
+    assert any(f"pitfall: {pitfall}" in line.plain for line in glossary_pages.word_page(page(word)))
+    assert glossary_pages.page_json(page(word))["pitfall"] == pitfall
     assert pitfall not in EQUATIONS[word].contract.formula

@@ -21,7 +21,7 @@ from costmodel.explore.workload_interface import SmallestPlan, Trial
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import chance_words, counted, percent, rounded_dollars, show
 from costmodel.report.answers.buy_plot import TradeOff
-from costmodel.report.answers.buy_words import (
+from costmodel.report.answers.buy_sentences import (
     Decision,
     alternative_sentences,
     amount_words,

@@ -18,7 +18,7 @@ from costmodel.explore.compare.compare import MovedFigure, name_without_unit
 from costmodel.ground.counts import number_of
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import chance_words, gib, percent
-from costmodel.report.answers.compare import change_sections, figures_json, inputs_json, inputs_section
+from costmodel.report.answers.diff import change_sections, figures_json, inputs_json, inputs_section
 from costmodel.report.data_formats.answer_fields import finite, flag_fields
 from costmodel.report.data_formats.ci_formats import TestCase, TestSuite
 from costmodel.report.data_formats.json_csv_markdown import json_text, markdown_text

@@ -140,7 +140,7 @@ class RlView(PlanView):
 
     def beside(self, notify: Callable[[str], None]) -> PlanAnalyses:
         """Analyses next to the plan: splits of accelerators, sensitivity, and errors of published iterations."""
-        from costmodel.report.answers.around_plan import analyses_beside_plan
+        from costmodel.report.answers.plan_neighbours import analyses_beside_plan
         from costmodel.report.answers.search_rl import RlWords
 
         notify("search")

@@ -37,7 +37,7 @@ from costmodel.explore.search.training_space import Ranked, unsure
 from costmodel.ground.counts import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS, number_of, ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import chance_words, counted, gib, percent, show_time, significant
-from costmodel.report.answers.compare import change_row, signed_difference
+from costmodel.report.answers.diff import change_row, signed_difference
 from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords
 from costmodel.report.data_formats import training_json
 from costmodel.report.data_formats.answer_fields import conflict_fields, remark_fields

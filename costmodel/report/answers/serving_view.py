@@ -36,8 +36,8 @@ from costmodel.report.terminal.serving_formatting import TERMS, band_text, limit
 if TYPE_CHECKING:
     from costmodel.explore.page.serving_facts import ServingFacts
     from costmodel.explore.serving.remedy_trials import CacheLever
-    from costmodel.report.answers.around_plan import Texts
     from costmodel.report.answers.plan_answer import PlanAnalyses
+    from costmodel.report.answers.plan_neighbours import Texts
     from costmodel.report.answers.plan_parts import MemoryLedger, PlanTraffic
 
 _OF_LOADS = ("tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
@@ -161,7 +161,7 @@ class ServingView(PlanView):
 
     def beside(self, notify: Callable[[str], None]) -> PlanAnalyses:
         """Analyses next to the plan: replicas for other rates, a search, sensitivity, and errors of its engine."""
-        from costmodel.report.answers.around_plan import analyses_beside_plan
+        from costmodel.report.answers.plan_neighbours import analyses_beside_plan
         from costmodel.report.answers.scale import sizes_section
         from costmodel.report.answers.search_service import ServiceWords
 

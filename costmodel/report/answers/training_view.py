@@ -321,7 +321,7 @@ class TrainingView(PlanView):
     def beside(self, notify: Callable[[str], None]) -> PlanAnalyses:
         """The search with plans to choose from, the sensitivity of the step, and published runs."""
         from costmodel.explore.page.report_facts import RankedFacts
-        from costmodel.report.answers.around_plan import analyses_beside_plan as beside_plan
+        from costmodel.report.answers.plan_neighbours import analyses_beside_plan as beside_plan
         from costmodel.report.answers.search_training import TrainingWords
         from costmodel.report.answers.validate import measured_section
         from costmodel.report.page.training_page import choices_data

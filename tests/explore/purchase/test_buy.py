@@ -33,8 +33,8 @@ from costmodel.explore.workload_interface import AnswerSummary, SmallestPlans, T
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import rounded_dollars
 from costmodel.report.answers.buy import buy_document as document
-from costmodel.report.answers.buy_words import decisions
-from costmodel.report.answers.several_jobs import fleet_document as together
+from costmodel.report.answers.buy_sentences import decisions
+from costmodel.report.answers.buy_several_jobs import fleet_document as together
 from costmodel.report.document import AnswerDocument, Cell, Table, Value, plain
 from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.layout import laid_out

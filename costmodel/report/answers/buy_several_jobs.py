@@ -13,7 +13,7 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import chance_words, counted, percent, rounded_dollars, show, show_time
 from costmodel.report.answers.buy import BRIEF, TOP, VARIED, rejection_words
 from costmodel.report.answers.buy_fields import machine_fields
-from costmodel.report.answers.buy_words import (
+from costmodel.report.answers.buy_sentences import (
     billed_cell,
     linked,
     machine_words,

@@ -412,7 +412,7 @@ def test_remedies_of_a_search_fit_with_the_preferred_chance() -> None:
 
 def test_what_comes_nearest_to_keeping_a_limit_is_one_plan_in_every_form(run: Any) -> None:
     """With all that makes it that plan: asked for, it takes what the search said."""
-    asked = ("llama-3-70b-512", "--set", "limits.step_time.at_most=14 s", "--set", "search.split=[spread]")
+    asked = ("llama-3-70b-512", "--set", "limits.step_time.at_most=14 s", "--set", "search={cp: [1], split: [spread]}")
     (nearest,) = json.loads(run("search", *asked, "--json").out)["nearest"]
     said = next(line for line in run("search", *asked).out.splitlines() if line.startswith("  nearest "))
     words = dict(word.split(" ", 1) for word in said.removeprefix("  nearest ").strip().split(" · ")[:-1])

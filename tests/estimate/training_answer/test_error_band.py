@@ -11,12 +11,13 @@ import pytest
 from each import each
 
 from costmodel.documents.reader.library import UNMEASURED, read
+from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.efficiency import Fitted
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP, banded_results
 from costmodel.documents.schemas.stack import RunSpread
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.memory_breakdown import LINES, MEMORY_KINDS, memory_band
-from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training.training_step import TERMS
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import Answer
@@ -199,6 +200,17 @@ def test_a_part_of_another_maker_is_less_sure() -> None:
 
     assert apart(foreign) > 1.3
     assert apart(own) == 1.0
+
+
+@pytest.mark.parametrize("fit", ["a100-sxm-80", "b200-sxm", "gb200", "gb300", "h100-sxm", "h200-sxm", "l40s"])
+def test_a_part_of_another_maker_that_borrows_a_fit_is_less_sure(fit: str) -> None:
+    """The document of an accelerator may name the kernels of another maker's; nothing was measured on it then."""
+
+    def band(vendor: str) -> float:
+        settings = (f"cluster.node.accelerator.efficiency={fit}", f"cluster.node.accelerator.vendor={vendor}")
+        return width(ask(training_inputs(load("llama-3-70b-512", settings))))
+
+    assert band("Acme") > 1.2 * band("NVIDIA")
 
 
 def test_an_accelerator_never_fitted_has_a_wider_band() -> None:

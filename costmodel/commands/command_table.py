@@ -14,8 +14,7 @@ class CommandEntry(NamedTuple):
     """A command: its help panel, module and function, and the folder of the module.
 
     used: the options in its help besides those of all commands; empty for all. refuses: options of workloads for which
-    it
-    has no answer; no help shows them
+    it has no answer; no help shows them
     """
 
     panel: str

@@ -195,12 +195,9 @@ class SmallestPlans:
     """The plans on the fewest accelerators that meet every limit.
 
     expected: by expected figures. safe: with the required chance. surest: the highest chance of any number of
-    accelerators.
-    codes: reasons against the nearest plan if none meets the limits. missed: limits that the nearest fitting plan
-    misses.
-    count: the number of layouts or job sizes that were evaluated. below: the time of a job on the next smaller number
-    of
-    nodes that has a plan
+    accelerators. codes: reasons against the nearest plan if none meets the limits. missed: limits that the nearest
+    fitting plan misses. count: the number of layouts or job sizes that were evaluated. below: the time of a job on the
+    next smaller number of nodes that has a plan
     """
 
     expected: SmallestPlan | None = None

@@ -211,8 +211,7 @@ def validated(
     """Compares every named table, or every document found, with the predictions.
 
     without: terms of a training step that predictions leave out; of the shipped tables those without such terms are
-    left out too
-    count: is given the rows of a file that are done, and all of them
+    left out too. count: is given the rows of a file that are done, and all of them
     """
     asked: list[MeasuredTable | Table] = [
         name

@@ -516,8 +516,7 @@ class _TrialsByNodes:
         """The index of the first good size; all sizes after it are assumed good too.
 
         In ascending sizes the search begins at `start`. In descending sizes it tries the largest and the powers of two,
-        then
-        sizes above the first good one. Sizes without a valid plan, such as those that do not divide a batch, are
+        then sizes above the first good one. Sizes without a valid plan, such as those that do not divide a batch, are
         skipped.
         """
         if ladder[0] > ladder[-1]:

@@ -121,8 +121,7 @@ def updating(path: Path, notify: Callable[[str], None]) -> Iterator[None]:
     """Locks a file, or a folder, from reading until rewriting, so that concurrent writes are not lost.
 
     Waits for the process that has the lock; `notify` receives a sentence if that takes long. Pipes, and files in
-    missing
-    folders, are not locked.
+    missing folders, are not locked.
     """
     whole = path.resolve()
     if not whole.parent.is_dir() or (whole.exists() and not (whole.is_file() or whole.is_dir())):

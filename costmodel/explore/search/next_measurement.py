@@ -84,10 +84,8 @@ class Measurement:
     """A possible measurement and what it is expected to save.
 
     name: kernels, start-up, or a kind of collectives; empty if plans are run. lines: of the plans that run, from 1.
-    busy:
-    accelerators times seconds. gain: share of the figure. pays_after: the shortest job [s] for which it pays. saved:
-    seconds
-    saved of a job of known length
+    busy: accelerators times seconds. gain: share of the figure. pays_after: the shortest job [s] for which it pays.
+    saved: seconds saved of a job of known length
     """
 
     name: str
@@ -105,8 +103,7 @@ class Advice:
 
     chance: that line 1 is the best of those compared. loss: the average loss of choosing it, as a share of its figure.
     measured: lines with measured over predicted time. order: lines by what is expected now, each with its figure over
-    the
-    predicted one. pools: lines with logged over predicted cache size
+    the predicted one. pools: lines with logged over predicted cache size
     """
 
     compared: int

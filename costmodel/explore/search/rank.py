@@ -342,8 +342,7 @@ class Tally(Generic[Plan]):
     """The result of a part of a search.
 
     top and front: of plans that may be shown. expected: the best plan whatever its chance. risky_front: the front of
-    all
-    working plans. work: the part's size in units of the search
+    all working plans. work: the part's size in units of the search
     """
 
     top: Top[Plan]

@@ -259,8 +259,7 @@ class SearchResult(Generic[Inputs, Plan]):
     """The result of a search; if stopped, for the plans so far.
 
     yours: the scenario's own plan. is_ranked: whether it has a rank. total: the work of the whole search. safe: the
-    chance
-    to work that the search prefers, if no limit states one
+    chance to work that the search prefers, if no limit states one
     """
 
     variants: Variants[Inputs]

@@ -184,8 +184,7 @@ def default_splits(layers: float, pp: tuple[float, ...], schedule: Schedule) -> 
     """The splits of layers to search: even ones; uneven ones too if few values of pp divide the layers.
 
     Uneven splits are left out where a rank's chunks would be unequal: no closed form models how they wait for each
-    other
-    (N010).
+    other (N010).
     """
     fit = [stages for stages in pp if any((layers + ends) % stages == 0 for ends in (0, 1, 2))]
     return [DEFAULT_SPLIT] if schedule in LOOPED or 2 * len(fit) >= len(pp) else [DEFAULT_SPLIT, "spread"]

@@ -79,8 +79,7 @@ class TrainingTally(Tally[Ranked]):
     """The result of a part of a training search.
 
     nearest, closest: the best plan over memory, and over a limit, until a plan works. surest: plans that meet the
-    limits but
-    may not fit, until a plan is safe
+    limits but may not fit, until a plan is safe
     """
 
     nearest: Top[Ranked] = field(default_factory=lambda: _empty_top(1, "memory_share"))

@@ -70,8 +70,7 @@ class Fleets:
 
     expected: by expected figures. safe: with the required chance. surest: the smallest of about equally sure plans.
     highest: the highest chance of any plan. layouts: those that were evaluated. codes: reasons against most plans if
-    none
-    meets every limit. missed: limits that no plan meets
+    none meets every limit. missed: limits that no plan meets
     """
 
     expected: RankedPlan | None = None

@@ -405,9 +405,8 @@ def valid_layouts(inputs: ServingInputs) -> tuple[ServiceCounts, PlanColumns]:
 def _best_first(inputs: ServingInputs, top: int, own: OwnPlan, share: float, keep: Keep | None) -> _Searched:
     """Searches with a preferred chance, computing the slow rates with that chance only for plans that can rank.
 
-    Such a rate is at most the expected one. So in the order of expected rates, plans after the last possible rank can
-    be
-    skipped.
+    Such a rate is at most the expected one. So in the order of expected rates, plans after the last possible rank
+    can be skipped.
     """
     demanded, asking = demanding_chance(inputs, share), asking_chance(inputs)
     part, layout = valid_layouts(inputs)

@@ -35,8 +35,7 @@ class RankedPlan:
     """A serving plan with its results, reason codes, and what limits its rate.
 
     prefill: its prefill instances, if they are separate; sizes are then of decode. load: requests per second, or
-    requests or
-    users of the whole fleet, if it is not the scenario's load
+    requests or users of the whole fleet, if it is not the scenario's load
     """
 
     sizes: dict[str, float]

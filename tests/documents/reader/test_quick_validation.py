@@ -29,7 +29,7 @@ def shipped() -> Iterator[tuple[str, type[BaseModel], Any]]:
             tree, _ = read_tree(path.read_text(), str(path))
             if kind == "stack":
                 tree = library.with_parent(tree, library._text_of_stack)
-            yield name, library._class_in(kind, library._wing(kind, tree)), tree
+            yield name, library._class_for_workload(kind, library._workload_of_tree(kind, tree)), tree
 
 
 def is_same(one: Any, other: Any) -> bool:

@@ -132,7 +132,7 @@ def test_a_plan_at_risk_is_said_to_be(run: Any) -> None:
     shown, memory = run("estimate", *words).out, run("memory", *words).out
     assert "zero 2 · rollout.tp 4" in shown
     assert ": the plan surest to fit of costmodel search" in shown
-    chance = re.search(r"at risk: (\d+%) to fit", shown)
+    chance = re.search(r"at risk: (\d+ %) to fit", shown)
     assert chance is not None
     assert f"at risk: {chance[1]} to fit" in memory
 

@@ -19,7 +19,7 @@ def test_the_chance_follows_from_the_band(run: Any) -> None:
     spread = np.log(high / peak) / NormalDist().inv_cdf(0.9)
     expected = NormalDist().cdf(np.log(1 / row["memory_share"]) / spread)
     assert row["fit_chance"] == pytest.approx(expected, abs=1e-4)
-    assert f"at risk: {row['fit_chance']:.0%} to fit" in run("estimate", "llama-3-70b-512", *AT_RISK).out
+    assert f"at risk: {100 * row['fit_chance']:.0f} % to fit" in run("estimate", "llama-3-70b-512", *AT_RISK).out
 
 
 def test_safe_keeps_plans_with_that_chance_and_no_others(run: Any) -> None:
@@ -46,7 +46,7 @@ def test_the_first_line_names_the_first_that_fits_at_p90(run: Any) -> None:
     assert not rows[0]["fits_p90"]
     first = next(row for row in rows if row["fits_p90"])
     said = run(*asked).out
-    assert f"1 fits with a chance of {rows[0]['fit_chance']:.0%}; {first['rank']} fits at P90 and takes" in said
+    assert f"1 fits with a chance of {100 * rows[0]['fit_chance']:.0f} %; {first['rank']} fits at P90 and takes" in said
 
 
 def test_two_results_may_weigh_the_chance(run: Any) -> None:
@@ -90,7 +90,7 @@ def test_the_line_beside_names_the_gain_and_the_chance(run: Any) -> None:
     gain = default["plans"][0]["step_time_s"] / off["plans"][0]["step_time_s"] - 1
     said = run("search", "llama-3-70b-512").out
     words = f"{gain:.2%}"[:3]
-    assert f": {words} % faster, fits with a chance of {off['plans'][0]['fit_chance']:.0%} (--safe off)" in said
+    assert f": {words} % faster, fits with a chance of {100 * off['plans'][0]['fit_chance']:.0f} % (--safe off)" in said
     assert "M004  may not fit: " in run("search", "llama-3-70b-512", "--why-not").out
 
 

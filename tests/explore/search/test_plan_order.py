@@ -64,7 +64,8 @@ def test_the_ranking_says_it(run: Any) -> None:
     rows = json.loads(run("search", "llama-3-70b-512", "--top", "3", "--json").out)["plans"]
     first, second, third = (row["first_faster"] for row in rows)
     assert first < second < third
-    line = f"Any of these 3 may be fastest: plan 1 beats plan 2 with {second:.0%} chance, plan 3 with {third:.0%}"
+    beats = f"plan 2 with {100 * second:.0f} % chance, plan 3 with {100 * third:.0f} %"
+    line = f"Any of these 3 may be fastest: plan 1 beats {beats}"
     assert line in said
 
 

@@ -349,14 +349,10 @@ def _same_command(question: Question, case: LoadedScenario, jobs: Sequence[str],
     words = tuple(word for pair in flags if pair[0] in left for word in pair)
     options = [word for name in jobs for word in ("--with", name)]
     for name, value in given.items():
-        flag = f"--{name.replace('_', '-')}"
-        options += (
-            [flag]
-            if value is True
-            else [flag, f"{value:g}" if isinstance(value, float) else str(value)]
-            if value
-            else []
-        )
+        if not value:
+            continue
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        options += [f"--{name.replace('_', '-')}", *([] if value is True else [text])]
     return command(replace(case, asked=replace(case.asked, words=words)), "buy", *options)
 
 

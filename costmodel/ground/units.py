@@ -18,7 +18,7 @@ _DAY, _YEAR, _CENTURY = 86400.0, 31_557_600.0, 100 * 31_557_600.0
 _UNITS = {**{size: words for _, words, size in _SPANS}, _DAY: "days", _YEAR: "years"}  # of durations, in seconds
 _LONG = 1e15  # from here on numbers are in powers of ten
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-_NEARLY_CERTAIN = 0.9995  # a probability from which 99.9 % rounds to 100 %
+ALMOST_ALL = 0.9995  # a share or a probability from which 99.9 % rounds to 100 %
 _FINEST = 9  # digits of a percentage that is nearly the whole
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 
@@ -142,7 +142,7 @@ def chance_words(value: float, decimals: int = 0) -> str:
     >>> chance_words(0.8996), chance_words(0.9), chance_words(0.95, 1)
     ('89.96 %', '90 %', '95.0 %')
     """
-    if value >= _NEARLY_CERTAIN:
+    if value >= ALMOST_ALL:
         return ">99.9 %"
     below = next((bound for bound in (0.9, 1.0) if value < bound), math.inf)
     shown = (f"{value * 100:.{more}f}" for more in range(decimals, _FINEST))

@@ -561,3 +561,12 @@ def test_flags_read_the_documents_of_their_scenario_once(run: Any, monkeypatch: 
     assert {kind: reads[kind] for kind in ("model", "stack", "optimizer", "efficiency")} == {
         "model": 1, "stack": 1, "optimizer": 1, "efficiency": 3
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["llama-3-70b-512", "serve-llama-3.1-70b"])
+def test_an_answer_states_whose_kernels_an_accelerator_borrows(name: str, run: Any) -> None:
+    """A GH200 has the fit of the H100, which names the runs that it was made from."""
+    part = ("--set", "cluster.node.accelerator=gh200-96")
+    words = "as fitted for h100-sxm, none measured on gh200-96"
+    assert words in run("estimate", name, *part).out
+    assert "none measured on" not in run("estimate", name).out

@@ -33,9 +33,9 @@ BUDGETS = {
     "explore/serving": 3_900,  # a model on every machine, points of benchmarks
     "ground": 2_150,  # with durations in a given unit
     "report": 1_600,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 11_150,  # all faces of a question, views of plans, patches of documents, what buy says
+    "report/answers": 11_200,  # all faces of a question, views of plans, patches of documents, what buy says
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
-    "report/terminal": 5_650,
+    "report/terminal": 5_600,
     "server": 1_250,
 }
 SLACK, STEP = 300, 50  # of budgets

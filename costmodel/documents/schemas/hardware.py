@@ -55,7 +55,9 @@ class Memory(Sourced):
     """The accelerator's own memory."""
 
     capacity: Capacity = Field(description="As sold")
-    usable: Capacity = Field(description="As nvidia-smi reports its total; not known: 98 % of the capacity")
+    usable: Capacity = Field(
+        description="As nvidia-smi reports its total: 91 to 101 % of the capacity of shipped parts"
+    )
     bandwidth: Rate = Field(description="Datasheet bandwidth, read and write together")
     kind: str | None = optional("Memory technology")
 

@@ -200,9 +200,7 @@ class Reached:
 
 
 def asking_chance(inputs: ServingInputs, column: str = OWN) -> ServingInputs:
-    """Inputs whose evaluations include the chance to meet the limits, which doubles the time of large searches; by the
-    column SHARE only requests in time.
-    """
+    """Inputs whose evaluations include the chance to meet all limits (twice as slow), or requests in time (SHARE)."""
     case = inputs.case
     return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"objective": column})))
 

@@ -28,7 +28,7 @@ from costmodel.equations.serving.queues import gap_variation
 from costmodel.estimate.machine.price import usual_power
 from costmodel.estimate.machine.process_groups import Machine, domain_of, interface_rate
 from costmodel.estimate.serving.element_types import ServingTypes, element_types, with_cache_type, with_matmul_type
-from costmodel.estimate.shared.assumptions import AssumptionLog, note_unseen, seen
+from costmodel.estimate.shared.assumptions import AssumptionLog, note_borrowed_fit, note_unseen, seen
 from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
@@ -346,6 +346,8 @@ def inputs_of(case: ServingCase) -> ServingInputs:
     assert kernels is not None  # of unmeasured.yaml
     if fits.serving is None:
         log.note("kernels of serving", "middle of fitted parts", f"efficiencies/{UNMEASURED}")
+    else:
+        note_borrowed_fit(log, case)
     inputs = ServingInputs(
         case=case,
         collectives=fits.collectives,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from costmodel.documents.reader.hub_names import name_words
@@ -249,6 +249,14 @@ def seen(case: LoadedScenario, model: Model, images: Images | None, tokens: floa
     if images.count * images.tokens > tokens:
         sentence = f"{images.count:g} images of {images.tokens:g} tokens do not fit into {tokens:g} tokens"
         raise fail("D016", sentence, place, "take fewer images, or a longer sequence or prompt")
+
+
+def note_borrowed_fit(log: AssumptionLog, case: LoadedScenario, fitted: Collection[str] = ()) -> None:
+    """Records that an accelerator has the kernels fitted for another; `fitted` had runs that the fit used, too."""
+    own, named = case.accelerator.name, case.efficiency.of
+    if named != UNMEASURED and own not in (named, *fitted):
+        words = f"as fitted for {named}, none measured on {own}"
+        log.note("kernels", words, f"efficiencies/{named}", short=f"kernels {words}")
 
 
 def note_unseen(log: AssumptionLog, model: Model, images: Images | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import AttentionFit
 from costmodel.documents.schemas.model import Layers, Model
@@ -10,7 +9,7 @@ from costmodel.documents.schemas.precision import RECIPES, DispatchType, Recipe
 from costmodel.documents.schemas.scenario import Optimizer
 from costmodel.documents.schemas.stack import GradientType, Stack
 from costmodel.estimate.machine.number_formats import LinearTypes, cap_over_rating, slowdown_of, untuned_factor
-from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.estimate.shared.assumptions import AssumptionLog, note_borrowed_fit
 from costmodel.estimate.shared.results import agreed, number
 from costmodel.ground.counts import AttentionKernel
 from costmodel.ground.errors import Place, fail
@@ -144,11 +143,9 @@ def note_assumed_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linea
         other = "none" if compiled != "none" else "blocks"
         log.note("stack.compile", compiled, f"stacks/{case.stack.name}; or --set stack.compile={other}")
     share = show(number(linear.fit.compute_share), "1")
-    fit, own, fitted_on = case.efficiency.sustained, case.accelerator.name, case.efficiency.of
-    known = fitted_on in (own, UNMEASURED) or (fit is not None and own in fit.parts)
-    borrowed = "" if known else f"kernels as fitted for {fitted_on}, none measured on {own}"
-    words = f"{attention_in_use(case)}; matmul at {share} of peak when alone"
-    log.note("attention and matmul", words, origin, short=borrowed)
+    fit = case.efficiency.sustained
+    note_borrowed_fit(log, case, () if fit is None else fit.parts)
+    log.note("attention and matmul", f"{attention_in_use(case)}; matmul at {share} of peak when alone", origin)
     if fit is None or case.scenario.assume.sustained is not None:
         return
     slowdown = number(slowdown_of(case))

@@ -127,14 +127,14 @@ def memory_costs(inputs: TrainingInputs, block: Block) -> Costs:
 
 def _memory_columns(inputs: TrainingInputs, memory: Ledger) -> dict[str, Number]:
     """The peak of memory, its share, what is left, and the chance to fit; and the memory of the host."""
-    columns: dict[str, Number] = {
+    return {
         "memory_peak": memory.worst,
         "memory_share": share(memory.bound, inputs.usable_memory),
         "memory_free": inputs.usable_memory - memory.worst,
         "fit_chance": fit_chance(inputs, memory),
+        "host_memory": memory.host[0],
+        "host_share": memory.host[1],
     }
-    columns["host_memory"], columns["host_share"] = memory.host
-    return columns
 
 
 def best_case(inputs: TrainingInputs, block: Block, objective: str) -> NDArray[np.float64]:
@@ -234,8 +234,7 @@ def _evaluate_one_kind(
 ) -> Evaluation:
     """Evaluates plans on nodes of one kind, with this number of micro-batches per replica.
 
-    layers: of each rank, for the time
-    held: of each rank, for the memory, if the model is split differently from the plan
+    layers: of each rank, for the time. held: for the memory, if the model is split differently from the plan
     """
     layers = layers or stage_layers(inputs.model, block)
     parameters = stage_parameters(inputs, block, layers)
@@ -243,14 +242,10 @@ def _evaluate_one_kind(
     step = with_pages(inputs, training_step(inputs, block, layers, parameters, count), memory.paged)
     step = with_sites(inputs, block, step)
     bubble = known_as("bubble", step.terms["bubble"])
-    columns: dict[str, Number] = {"step_time": step.total}
-    columns |= throughput(inputs, block, step.total)
+    columns: dict[str, Number] = {"step_time": step.total, **throughput(inputs, block, step.total)}
     columns |= {TERM_COLUMNS[name]: time for name, time in step.terms.items()}
-    columns |= {
-        "bubble_share": share(bubble, step.total),
-    }
-    columns |= _memory_columns(inputs, memory)
-    columns |= _volumes_sent(step)
+    columns["bubble_share"] = share(bubble, step.total)
+    columns |= _memory_columns(inputs, memory) | _volumes_sent(step)
     exposed = added(step.terms, EXCHANGING)
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - bubble, step.total)

@@ -201,6 +201,9 @@ def offers_for(
         listed = [offer for offer in listed if (offer.node, offer.sold) not in replaced]
         listed = [offer for offer in listed if offer.node not in has_price or not (only or offer.sold == "")]
         listed = [offer for offer in listed if offer.node in nodes or offer.accelerator not in priced or not only]
+    if years is not None and not any(machine.sold == "purchase" for machine in machines):
+        sentence = "--years is for how long bought machines are used, and no purchase of these machines has a price"
+        raise fail("C004", sentence, None, "state one in --prices (costmodel explain D018), or leave --years out")
     names = {offer.name for offer in own_hosted}
     hosted = [*own_hosted, *(offer for offer in other_hosted if offer.name not in names)]
     listed = [replace(offer, sold="", region="") for offer in listed] if is_priced else listed

@@ -22,6 +22,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.transfer_bandwidth import is_sent
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, gib, percent, show, show_time
+from costmodel.report.answers.memory import room_words
 from costmodel.report.answers.plan_answer import (
     PlanView,
     band_words,
@@ -30,19 +31,26 @@ from costmodel.report.answers.plan_answer import (
     plan_json,
     result_cell,
 )
-from costmodel.report.answers.plan_parts import PlanRun, PlanTraffic, RunFigure, SentMessage
+from costmodel.report.answers.plan_parts import (
+    LedgerLine,
+    LedgerSum,
+    MemoryLedger,
+    PlanRun,
+    PlanTraffic,
+    RunFigure,
+    SentMessage,
+)
 from costmodel.report.data_formats.answer_fields import finite
 from costmodel.report.document import Cell, Column, Draw, Headline, Section, Table, chance_verdict, traced
 from costmodel.report.terminal import rl_estimate
 from costmodel.report.terminal.formatting import ENDS, range_of
 from costmodel.report.terminal.head import price_lines
-from costmodel.report.terminal.layout import HEAD, Abridged, Line, styled
-from costmodel.report.terminal.rl_estimate import NAMES, result
+from costmodel.report.terminal.layout import BAD, GOOD, HEAD, WARN, Abridged, Line, styled
+from costmodel.report.terminal.rl_estimate import NAMES, fit_verdict, result
 
 if TYPE_CHECKING:
     from costmodel.explore.page.rl_facts import RlFacts
     from costmodel.report.answers.plan_answer import PlanAnalyses
-    from costmodel.report.answers.plan_parts import MemoryLedger
 
 _ROLES = {
     "generation": "third",
@@ -125,8 +133,6 @@ class RlView(PlanView):
 
     def ledger(self) -> MemoryLedger:
         """The memory breakdown while generating and while updating."""
-        from costmodel.report.terminal.rl_memory import rl_ledger
-
         return rl_ledger(self.answer)
 
     def traffic(self) -> PlanTraffic:
@@ -227,6 +233,58 @@ def _sync_fields(sync: WeightTransfer) -> dict[str, Any]:
             "experience_bytes": float(sync.experience),
         }
     }
+
+
+# --- the memory of an iteration
+
+_MEMORY_ROLES = {
+    "policy weights": "weights",
+    "policy gradients": "gradients",
+    "policy optimizer": "optimizer",
+    "activations and buffers": "activations",
+    "critic states": "bad",
+    "engine weights": "weights",
+    "engine step": "activations",
+    "cache": "ideal",
+    "training runtime": "runtime",
+    "engine runtime": "runtime",
+}
+
+
+def rl_ledger(answer: RlAnswer) -> MemoryLedger:
+    """The memory of every part while generating answers and while updating the policy."""
+    found, stated = answer.memory, fit_verdict(answer.costs)
+    where = "One GPU, which does both in turns" if found.colocated else "A GPU that generates, and one that trains"
+    words = f"  {room_words(found.peak, found.usable)}   {stated}"
+    return MemoryLedger(
+        where,
+        ["generating", "updating"],
+        [
+            LedgerLine(
+                part.name.replace(" ", "_"),
+                [part.generating, part.updating],
+                "",
+                _MEMORY_ROLES.get(part.name, "buffers"),
+                part.name,
+            )
+            for part in found.parts
+        ],
+        [LedgerSum("in all", len(found.parts), total="memory_peak")],
+        found.usable,
+        "usable",
+        styled(words, {"fits": GOOD, "does not fit": BAD}.get(stated, WARN)),
+        [] if answer.inputs.engines is None or not found.colocated else _freed_memory_notes(answer),
+        fits=stated != "does not fit",
+    )
+
+
+def _freed_memory_notes(answer: RlAnswer) -> list[Line]:
+    """Lines on the memory that engines and trainer free for each other."""
+    sharing = answer.inputs.case.stack.sharing
+    engine = "free" if sharing.sleeps else "keep"
+    states = "go to the host" if answer.inputs.offload else "stay in memory"
+    words = f"engines {engine} weights and cache during updates", f"training states {states} while generating"
+    return [Abridged(f"  {each}", short="", added="what each phase frees") for each in words]
 
 
 # --- a whole run of training

@@ -31,6 +31,7 @@ from costmodel.explore.answer_summaries import scalar, serving_plan_text
 from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import (
+    ALMOST_ALL,
     chance_words,
     counted,
     gib,
@@ -111,7 +112,6 @@ NOTHING = 1e-6  # a share or a rate under which it prints as none
 
 
 _DIGITS, _FINEST = 3, 6  # digits of a result, and the most where fewer do not show that it is not its limit
-_ALMOST_ALL = 0.9995  # a share from which 99.9 % rounds to 100 %
 
 
 def share_words(value: float) -> str:
@@ -120,7 +120,7 @@ def share_words(value: float) -> str:
     >>> share_words(0.789), share_words(0.99996), share_words(1.0)
     ('78.9 %', '>99.9 %', '100 %')
     """
-    return ">99.9 %" if _ALMOST_ALL <= value < 1 else percent(value)
+    return ">99.9 %" if ALMOST_ALL <= value < 1 else percent(value)
 
 
 def bound_words(name: str, bound: float, digits: int = 0) -> str:

@@ -301,3 +301,10 @@ def test_years_spread_the_capital_of_a_purchase_and_nothing_else(run: Any) -> No
     assert one - two == pytest.approx(2 * (two - four))
     assert one > two > four
     assert "--years 2.5" in run("buy", *job, "--years", "2.5").out
+
+
+def test_years_without_a_purchase_are_refused(run: Any) -> None:
+    job = ("--model", "llama-3.1-8b", "--rate", "5", "--prompt", "1000", "--answer", "200", "--gpu", "l40s")
+    ran = run("buy", *job, "--years", "7")
+    assert (ran.code, ran.out) == (2, "")
+    assert "no purchase of these machines has a price" in ran.err

@@ -18,9 +18,9 @@ from costmodel.ground.parsing import UnitError, parse
 from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
+    from costmodel.documents.reader.dense_models import DenseModel
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.documents.reader.serving_scenario import ServingCase
-    from costmodel.explore.flag_defaults import DenseModel
     from costmodel.explore.purchase.buy import PurchaseComparison
     from costmodel.explore.purchase.offers import Offers
 
@@ -169,10 +169,10 @@ def buy(
 
     Next: costmodel buy … -o page.html
     """
+    from costmodel.documents.reader.dense_models import dense_model
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.documents.schemas.default_values import SAFE
-    from costmodel.explore.flag_defaults import dense_model
     from costmodel.explore.purchase.buy import MOST
     from costmodel.explore.purchase.buy_choices import with_choices
     from costmodel.explore.purchase.buy_day import day_of_traffic, with_daily_average_cost
@@ -273,7 +273,8 @@ def _answer_for_optimal_model(
     Sizes after the first are tried on the cheapest machines of the first.
     """
     from costmodel.documents.keys.paths import at
-    from costmodel.explore.flag_defaults import dense_model, largest_affordable
+    from costmodel.documents.reader.dense_models import dense_model
+    from costmodel.explore.flag_defaults import largest_affordable
 
     nodes = set[str]()
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment, assignment_of
 from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.dense_models import DenseModel, dense_model
 from costmodel.documents.reader.library import CachedReader
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.default_values import USUAL_LOAD, Assumption
@@ -44,7 +44,6 @@ _ROOM = 2.0  # memory of the default machine over those bytes
 TOKENS_PER_PARAMETER = 20.0  # at the least loss for so much work: hoffmann-2022, table 3, in the middle
 OPTIMAL_DEADLINE = "60d"  # assumed, of a training whose model and tokens are those that its budget trains best
 _FIRST, _LEAST, _LESS = 8e9, 1e8, 0.95  # parameters that are tried first, the fewest, and the next after a size
-_WIDTH, _WIDEST, _DEPTH, _LAYERS = 1024, 32_768, 128, 4  # widths, width over layers of Llama 3, and layers at a time
 
 
 def values_by_path(changes: Iterable[str | Assignment]) -> dict[str, Any]:
@@ -177,36 +176,6 @@ def _default_nodes(case: LoadedScenario) -> tuple[int, str]:
     needed = _ROOM * held / (float(case.accelerator.memory.usable) * float(case.node.accelerators))
     nodes = 2 ** max(0, math.ceil(math.log2(needed)))
     return nodes, f"enough GPUs for {_ROOM:g} × the {flags.held}; --gpus sets it"
-
-
-class DenseModel(NamedTuple):
-    """The name and parameters of a dense model with the proportions of Llama 3."""
-
-    name: str
-    parameters: float
-
-
-def dense_model(parameters: float) -> DenseModel:
-    """The dense model with about this number of parameters.
-
-    >>> dense_model(70e9)
-    DenseModel(name='dense-80x8192', parameters=70553706496.0)
-    """
-    near = [_dense_model_of_shape(_WIDTH // _DEPTH, _WIDTH)]
-    for width in range(_WIDTH, _WIDEST + 1, _WIDTH):
-        if _dense_model_of_shape(width // _DEPTH, width).parameters > parameters:
-            break
-        near, layers = [], width // _DEPTH
-        while not near or (near[-1].parameters < parameters and layers < 2 * width // _DEPTH):
-            near.append(_dense_model_of_shape(layers, width))
-            layers += _LAYERS
-    return min(near, key=lambda model: abs(math.log(model.parameters / parameters)))
-
-
-@functools.cache
-def _dense_model_of_shape(layers: int, width: int) -> DenseModel:
-    name = f"dense-{layers}x{width}"
-    return DenseModel(name, float(model_parameters(CachedReader().document("model", name))))
 
 
 def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) -> tuple[DenseModel, bool]:

@@ -53,6 +53,7 @@ ERRORS = {
     f"export {TRAINING} --to k8s": "kubernetes serves, and this scenario is for training",
     f"export {TRAINING} --to torchrun": "torchrun starts what another format writes",
     "estimate --model 70b --gpu h100 --gpus 64": "'llama-3.1-70b'",
+    "estimate --model 30B --gpu h100 --gpus 64": "--model dense-",
     "estimate --model llama-3.1-8b --gpu 8xH100": "--gpu h100-sxm --gpus 8",
     "estimate --model llama-3.1-8b --gpu h100x8": "--gpu h100-sxm --gpus 8",
     "estimate --model llama-3.1-8b --gpu h100:8": "--gpu h100-sxm --gpus 8",

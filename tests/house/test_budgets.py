@@ -15,7 +15,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
     "commands": 5_900,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
-    "documents": 6_200,  # with counts in names, of checkpoints, shapes, types and software, traces, quick validation
+    "documents": 6_210,  # with counts in names, of checkpoints, shapes, types and software, traces, quick validation
     "documents/schemas": 5_800,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_520,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_620,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain
@@ -28,7 +28,7 @@ BUDGETS = {
     "exchange/megatron": 2_450,  # with options whose loss is explained
     "exchange/rl": 2_300,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
-    "exchange/training": 3_750,  # with recipes of torchtitan, written
+    "exchange/training": 3_810,  # with recipes of torchtitan, written, and configurations that trainers ship
     "explore": 19_300,  # one search; what to buy and why not less, with equations; changes that fit together
     "explore/serving": 3_900,  # a model on every machine, points of benchmarks
     "ground": 2_150,  # with durations in a given unit

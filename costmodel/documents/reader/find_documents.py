@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from costmodel.documents.keys.field_aliases import STACK_ALIASES, STACKS
 from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.suggestions import alike, holds, nearest
+from costmodel.documents.reader.dense_models import dense_model
 from costmodel.documents.reader.folders import (
     FOLDER_OF,
     SUFFIXES,
@@ -279,12 +280,13 @@ _OF_DATASHEET = {
 def _unknown_document(kind: str, name: str, place: Place | None) -> CostModelError:
     """A fault for an unknown document name, with a suggestion."""
     known = names(kind)
-    close = _document_meant(kind, name, known)
+    of_size = _models_of_size(kind, name, known)
+    close = "" if of_size else _document_meant(kind, name, known)
     hint = (
         f"did you mean {close}?"
         if close
         else _shape_meant(kind, name)
-        or _models_of_size(kind, name, known)
+        or of_size
         or f"costmodel list {plural(kind)} shows them all{_OF_DATASHEET.get(kind, '')}"
     )
     other = next((other for other in FOLDER_OF if other != kind and name in names(other)), None)
@@ -378,11 +380,17 @@ def _document_meant(kind: str, name: str, known: Sequence[str]) -> str:
 
 
 def _models_of_size(kind: str, name: str, known: Sequence[str]) -> str:
-    """Models whose name ends with a size such as 70b; empty for another name."""
-    sized = [f"'{each}'" for each in known if kind == "model" and each.endswith(f"-{name.lower()}")]
-    return f"of that size: {', '.join(sized[-_STACKS:])}; costmodel list models {name}" if sized else ""
+    """The shipped models of a size such as 30B, and a dense shape of it; empty for other names."""
+    size = _SIZE.fullmatch(name) if kind == "model" else None
+    if size is None:
+        return ""
+    sized = [f"'{each}'" for each in known if each.endswith(f"-{name.lower()}")]
+    shape = dense_model(float(size[1]) * 1e9)
+    dense = f"a dense model of {shape.parameters / 1e9:.3g} B, as Llama 3 is built: --model {shape.name}"
+    return f"of that size: {', '.join(sized[-_STACKS:])}; {dense}" if sized else dense
 
 
+_SIZE = re.compile(r"(\d{1,3}(?:\.\d+)?) ?[bB]")
 _STACKS = 3  # near names of software, which differ by their titles
 
 

@@ -181,38 +181,6 @@ def is_hub_name(name: str) -> bool:
     return plain != name or not os.path.isdir(name.split("/")[0])
 
 
-_SHAPED = late_pattern(r"dense-(\d{1,3})x(\d{3,6})")
-HEAD_DIM = 128  # of dense models by shape, as of those of Llama 3
-_OF_SHAPE = """schema: costmodel/model/v1
-name: dense-{layers}x{hidden}
-title: Dense model of {layers} layers and width {hidden:,}
-vocab: 128256
-hidden: {hidden}
-positions: rotary
-max_sequence: 131072
-tied: false
-norm: rmsnorm
-layers:
-  - count: {layers}
-    attention: {{heads: {heads}, kv_heads: 8, head_dim: {head_dim}, biases: false, output_bias: false}}
-    mlp: {{ffn_hidden: {ffn_hidden}, gated: true, biases: false}}
-"""
-
-
-def dense_of_shape(name: str) -> str:
-    """The document of a dense model named by layers and width, in the proportions of Llama 3; empty for other names.
-
-    >>> dense_of_shape("dense-32x4096").splitlines()[1], dense_of_shape("llama-3.1-8b")
-    ('name: dense-32x4096', '')
-    """
-    stated = _SHAPED.fullmatch(name)
-    if stated is None or int(stated[2]) % (8 * HEAD_DIM) or not int(stated[1]):
-        return ""
-    hidden = int(stated[2])
-    sizes = {"heads": hidden // HEAD_DIM, "head_dim": HEAD_DIM, "ffn_hidden": hidden // 2 * 7}
-    return _OF_SHAPE.format(layers=int(stated[1]), hidden=hidden, **sizes)
-
-
 def last_part(name: str) -> str:
     """The checkpoint name at the end of a hub name or path.
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 
 from costmodel.documents.keys.field_aliases import STACK_ALIASES
 from costmodel.documents.keys.paths import at, place_at
+from costmodel.documents.reader.dense_models import dense_of_shape
 from costmodel.documents.reader.find_documents import (
     accelerator_meant,
     by_spelling,
@@ -32,7 +33,7 @@ from costmodel.documents.reader.find_documents import (
 from costmodel.documents.reader.folders import as_named, has, instead_of_shipped
 from costmodel.documents.reader.folders import names as names
 from costmodel.documents.reader.foreign_readers import Foreign, file_beside, read_foreign, reader_of
-from costmodel.documents.reader.hub_names import dense_of_shape, is_hub_name, types_by_name
+from costmodel.documents.reader.hub_names import is_hub_name, types_by_name
 from costmodel.documents.reader.sources import Provenance as Provenance
 from costmodel.documents.reader.sources import bibliography as bibliography
 from costmodel.documents.reader.sources import glossary as glossary

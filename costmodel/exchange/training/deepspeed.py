@@ -179,8 +179,10 @@ def _read_bucket_sizes(keys: ForeignKeys, layer: Layer) -> None:
         stated = keys[f"{_Z}.{name}"]
         if not keys.given(f"{_Z}.{name}") or not isinstance(stated.value, int):
             continue
-        if stated.value < 1:
-            keys.refuse("X005", f"{_Z}.{name} is {stated.value}, not a number from 1", f"{_Z}.{name}")
+        least = 1 if nbytes else 0  # of parameters, 0 is one tensor at a time, as 1 is
+        if stated.value < least:
+            keys.refuse("X005", f"{_Z}.{name} is {stated.value}, not a number from {least}", f"{_Z}.{name}")
+        stated = stated._replace(value=max(1, stated.value))
         layer.facts[path] = stated._replace(
             value=f"{nbytes * stated.value} B" if nbytes else f"{stated.value} parameters"
         )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.folders import NO_FILES, as_named, is_near
-from costmodel.documents.reader.foreign_readers import file_in, is_config
+from costmodel.documents.reader.foreign_readers import file_in, has_file, is_config
 from costmodel.documents.reader.hub_names import name_words, nearest_shapes
 from costmodel.documents.reader.library import DocumentReader, names, read
 from costmodel.documents.reader.serving_scenario import ServingCase
@@ -39,6 +39,7 @@ from costmodel.exchange.training.accelerate import arguments_of, is_call
 from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.training.formats import LAYERED, read_layer
 from costmodel.exchange.training.merge_training import CONFIG_FILE, merged_training
+from costmodel.exchange.training.published_configs import published_config
 from costmodel.exchange.values import as_text
 from costmodel.explore.import_export.import_command_line import is_typed_command
 from costmodel.explore.scenario_from_flags import OF_LOADS, flag_assignment
@@ -51,6 +52,7 @@ from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, 
 _TAKEN = ("plan.", "workload.", "assume.", "stack.", "limits.")
 _WHOLE = ("model", "stack")
 _DEEPEST = 2  # files that name one another
+_SHIPPED = "put your own file there if you changed it"
 Read = TypeVar("Read")
 
 
@@ -144,6 +146,11 @@ def with_included_files(
     """
     layers = [layer]
     for name, place in layer.named if depth < _DEEPEST else ():
+        shipped = None if any(map(has_file, _included_paths(name, file))) else published_config(name)
+        if shipped is not None:
+            layer.warnings.append(Fault("X006", f"{name} is not here: read as {shipped.owner} has it", place, _SHIPPED))
+            layers.append(read_included_config(shipped.text, shipped.owner))
+            continue
         text, path = included_text(name, file, place)
         if path.resolve() not in given:
             inner = read_without_quoting(read_named, text, path)
@@ -151,9 +158,14 @@ def with_included_files(
     return layers
 
 
+def _included_paths(name: str, file: str) -> list[Path]:
+    """Where a file may be that another file includes: beside that, or in the working folder."""
+    return list(dict.fromkeys((Path(file).parent / name, Path(name))))
+
+
 def included_text(name: str, file: str, place: Place) -> tuple[str, Path]:
     """The text and path of a file that another file includes."""
-    paths = list(dict.fromkeys((Path(file).parent / name, Path(name))))
+    paths = _included_paths(name, file)
     for path in paths:
         try:
             return file_text(str(path)), path

@@ -124,12 +124,16 @@ def test_an_update_beside_backward_is_read(beside: dict[str, Any]) -> None:
     assert found.document["stack"]["offload"]["early"] is True
 
 
-@pytest.mark.parametrize("name", ["sub_group_size", "reduce_bucket_size", "stage3_max_live_parameters"])
-def test_a_size_below_one_is_refused(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "least"), [("sub_group_size", 0), ("reduce_bucket_size", 1), ("stage3_max_live_parameters", 0)]
+)
+def test_a_size_below_the_least_is_refused(name: str, least: int) -> None:
     batch = {"train_micro_batch_size_per_gpu": 1}
-    assert read({"zero_optimization": {"stage": 3, name: 5}, **batch}, 8)
-    [fault] = faults({"zero_optimization": {"stage": 3, name: 0}, **batch}, 8)
-    assert (fault.code, fault.sentence) == ("X005", f"zero_optimization.{name} is 0, not a number from 1")
+    assert read({"zero_optimization": {"stage": 3, name: least}, **batch}, 8)
+    [fault] = faults({"zero_optimization": {"stage": 3, name: least - 1}, **batch}, 8)
+    assert (fault.code, fault.sentence) == (
+        "X005", f"zero_optimization.{name} is {least - 1}, not a number from {least}"
+    )  # fmt: skip
 
 
 def test_an_old_key_offloads_the_optimizer_and_its_age_is_said() -> None:
@@ -429,3 +433,39 @@ def test_a_file_that_is_named_and_not_there_is_named_with_its_path(tmp_path: Pat
     twice = import_files(both, GivenBesideFile(node="dgx-h100", assignments=more)).found
     assert [loss.sentence for loss in twice.losses] == [loss.sentence for loss in found.losses]
     assert [key.name for key in twice.keys] == [key.name for key in found.keys]
+
+
+AXOLOTL = (
+    "base_model: NousResearch/Meta-Llama-3-8B\nsequence_len: 4096\nmicro_batch_size: 2\nbf16: true\n"
+    "optimizer: adamw_torch\ndeepspeed: {path}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "zero", "offload"),
+    [
+        ("deepspeed_configs/zero1.json", 1, None),
+        ("/workspace/axolotl/deepspeed_configs/zero2.json", 2, ["optimizer"]),
+        ("deepspeed_configs/zero3_bf16_cpuoffload_all.json", 3, ["optimizer", "parameters"]),
+    ],
+)
+def test_a_configuration_that_the_trainer_ships_is_known_without_its_file(
+    path: str, zero: int, offload: list[str] | None, tmp_path: Path
+) -> None:
+    (tmp_path / "a.yml").write_text(AXOLOTL.format(path=path))
+    found = import_files([str(tmp_path / "a.yml")], GivenBesideFile(node="dgx-h100", nodes=1)).found
+    assert (plan(found)["zero"], plan(found).get("offload")) == (zero, offload)
+    [warning] = found.warnings
+    assert warning.sentence.startswith(f"{path} is not here: read as axolotl, commit")
+    assert (warning.place.line, warning.code) == (6, "X006")
+
+
+def test_a_file_that_is_there_goes_before_the_one_that_a_trainer_ships(tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text(AXOLOTL.format(path="deepspeed_configs/zero2.json"))
+    (tmp_path / "deepspeed_configs").mkdir()
+    config = {"zero_optimization": {"stage": 3, "sub_group_size": 0, "stage3_max_live_parameters": 0}}
+    (tmp_path / "deepspeed_configs" / "zero2.json").write_text(json.dumps(config))
+    found = import_files([str(tmp_path / "a.yml")], GivenBesideFile(node="dgx-h100", nodes=1)).found
+    assert plan(found)["zero"] == 3
+    assert not found.warnings
+    assert found.document["stack"]["states"]["sub_group"] == "1 parameters"  # 0: one tensor at a time

@@ -18,12 +18,13 @@ import pytest
 from report.page.reader import Reader
 
 import costmodel
+from costmodel.documents.reader.dense_models import DenseModel
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.text.files import only_texts
 from costmodel.estimate.machine.price import hourly_price
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.explore.flag_defaults import DenseModel, largest_affordable
+from costmodel.explore.flag_defaults import largest_affordable
 from costmodel.explore.purchase.buy import Purchase, PurchaseComparison
 from costmodel.explore.purchase.buy_choices import machine_curves, published_runs
 from costmodel.explore.purchase.offers import hourly_rates

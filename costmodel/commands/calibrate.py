@@ -57,7 +57,11 @@ class LeaveOut(StrEnum):
 
 LeaveOutOption = Annotated[
     LeaveOut | None,
-    optional("--leave-out", help="For runs: also fit without each value of a column, and predict its runs as unseen"),
+    optional(
+        "--leave-out",
+        metavar="COLUMN",
+        help="For runs: also fit without each value of a column, such as source, and predict its runs as unseen",
+    ),
 ]
 AfreshOption = Annotated[
     bool, typer.Option("--afresh", help="For runs: fit every constant, starting from its prior; needs many runs")

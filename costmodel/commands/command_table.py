@@ -13,8 +13,8 @@ TRUST, EXCHANGE, DOCUMENTS, STAY = "Trust", "Exchange", "Documents", "Stay and a
 class CommandEntry(NamedTuple):
     """A command: its help panel, module and function, and the folder of the module.
 
-    used: the options in its help besides those of all commands; empty for all. refuses: options of workloads for which
-    it has no answer; no help shows them
+    used: the options in its help besides those of all commands; empty for all of its own. refuses: options of
+    workloads for which it has no answer; no help shows them
     """
 
     panel: str

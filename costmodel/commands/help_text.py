@@ -177,9 +177,11 @@ def _listed_parameters(command: Any, ctx: Any, *, whole: bool) -> tuple[list[Any
         return params, 0
     named = {param: max(param.opts, key=len).removeprefix("--") for param in params}
     params = [param for param in params if named[param] not in entry.refuses.split()]
-    if whole or not entry.used:
+    if whole or "help-all" not in named.values():
         return params, 0
     used = {*entry.used.split(), *USED_BY_ALL, "help"}
+    if not entry.used:
+        used |= {named[param] for param in params if _panel_of(param, command) != OUTPUT_PANEL}
     shown = [param for param in params if param.param_type_name != "option" or named[param] in used]
     return shown, len(params) - len(shown) - 1  # --help-all stands in the line that counts the others
 

@@ -76,10 +76,14 @@ QuantityOption = Annotated[
     ValidateQuestion | None,
     optional(
         "--quantity",
-        help="What to compare; default: time, for serving tpot; regret: how well predictions choose layouts",
+        metavar="RESULT",
+        help="What to compare: time, memory, tpot, ttft, throughput, cache, or regret, which is how well predictions "
+        "choose layouts; default: time, for serving tpot",
     ),
 ]
-ByOption = Annotated[Grouping | None, optional("--by", help="Group the figures")]
+ByOption = Annotated[
+    Grouping | None, optional("--by", metavar="COLUMN", help=f"Group the figures by {', '.join(Grouping)}")
+]
 WorstOption = Annotated[
     int, typer.Option("--worst", min=0, max=100_000, help="Show this many rows with the largest errors")
 ]
@@ -93,7 +97,11 @@ WhereOption = Annotated[
 ]
 WithoutOption = Annotated[
     list[StepTerm] | None,
-    optional("--without", help="Predict steps without a term; may be repeated. No constant is fitted again"),
+    optional(
+        "--without",
+        metavar="TERM",
+        help=f"Predict steps without a term, of {', '.join(StepTerm)}; may be repeated. No constant is fitted again",
+    ),
 ]
 
 

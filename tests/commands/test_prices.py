@@ -182,7 +182,7 @@ def test_shipped_scenarios_state_no_price_where_their_node_has_one() -> None:
 
 PRICELESS = {  # bought, or without a public list price on demand
     *(f"dgx-{kind}" for kind in ("1v", "2", "a100", "h100", "h200", "b200", "b300")),
-    *("gb200-nvl72", "gb300-nvl72", "hgx-h800", "hgx-mi300x", "mi355x-8", "mi250x-frontier", "gaudi2-8", "gaudi3-8"),
+    *("gb200-nvl72", "gb300-nvl72", "hgx-h800", "mi355x-8", "mi250x-frontier", "gaudi2-8", "gaudi3-8"),
     *("pcie-l40s-8", "rtx4090-8", "a4-highgpu-8g", "tpu-v7-slice", "tpu-8t-slice", "g2-standard-96"),
     *("a6000-8", "rtx6000-ada-4", "rtx8000-4", "rtx2080ti-10", "rtx3090-2", "rtx3090-4", "t4-2", "l20-8"),
     *(

@@ -61,7 +61,9 @@ def dense_model(parameters: float) -> DenseModel:
     """
     near = [_dense_model_of_shape(_WIDTH // _DEPTH, _WIDTH)]
     for width in range(_WIDTH, _WIDEST + 1, _WIDTH):
-        if _dense_model_of_shape(width // _DEPTH, width).parameters > parameters:
+        widest = _dense_model_of_shape(width // _DEPTH, width)
+        if widest.parameters > parameters:
+            near.append(widest)
             break
         near, layers = [], width // _DEPTH
         while not near or (near[-1].parameters < parameters and layers < 2 * width // _DEPTH):

@@ -281,7 +281,7 @@ _FAULT = re.compile(
     r"(?:  --> (?P<place>.*)\n)?"
     r"(?: +\|\n +\d* \| (?P<source>.*)\n +\| (?P<caret> *\^+)\n)?"
     r"(?:help: (?P<help>.*)\n)?"
-    r"(?:the same fault is in (?P<more>[\d,]+) more places: .*\n)?"
+    r"(?:the same (?:error|warning) is in (?P<more>[\d,]+) more places: .*\n)?"
 )
 
 

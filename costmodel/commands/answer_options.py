@@ -179,7 +179,7 @@ def _print_or_write(reply: Reply, wanted: str, output: Path | None, *, verbose: 
         found = [] if answer else reply.lines()
         lines = list(laid_out(found, None if output else terminal_width(), verbose=verbose))
     if verbose and found and lines_of_length(found) == lines_of_length(found, verbose=False):
-        print_lines([styled("-v: this answer has no more to show", DIM)], stderr=True)
+        print_lines([styled("-v adds nothing to this answer", DIM)], stderr=True)
     if output is not None:
         _write_and_report(output, answer or "".join(f"{line.plain}\n" for line in lines))
     elif isinstance(answer, bytes):

@@ -163,9 +163,9 @@ def buy(
       costmodel buy serve-llama-3.1-70b --with quickstart --node neocloud-h100
       costmodel buy serve-llama-3.1-70b quickstart --node dgx-h100 --gpus 64
 
-    Layouts meet every limit with a chance of 90 %; --safe sets another. Training and RL take the fewest GPUs that end
-    before --deadline, or the most that --budget pays for; a budget alone is for the compute-optimal model, within 60
-    days. Exit code 1 when no machine meets all limits.
+    Layouts meet every limit with a chance of 90 %; --safe sets another. Training and RL take the fewest GPUs that
+    finish before --deadline, or the most that --budget pays for; a budget alone is for the compute-optimal model,
+    within 60 days. Exit code 1 when no machine meets all limits.
 
     Next: costmodel buy … -o page.html
     """

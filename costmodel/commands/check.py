@@ -58,7 +58,7 @@ def check(
     be worse than the baseline by more than --within, other results not by more than within of their limit. A scenario
     that is not in the baseline and has no limits fails. --update lists the results that it makes worse. If a scenario
     has no plan, the best plan of its search is checked. --set and flags apply to every scenario; flags alone
-    describe one, which a baseline knows by these flags.
+    describe one, and a baseline stores it under these flags.
 
     --runs compares the last table of a folder, in the order of their names, with those before: whether steps take
     longer than by chance, and which term of a step explains it. costmodel import LOG --as runs writes such tables.

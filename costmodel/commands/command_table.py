@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 LOOK, CHOOSE, COMPARE = "Look at one plan", "Choose a plan", "Compare"
-TRUST, EXCHANGE, DOCUMENTS, STAY = "Trust", "Exchange", "Documents", "Stay and answer"
+TRUST, EXCHANGE, DOCUMENTS, STAY = "Trust", "Exchange", "Documents", "Servers"
 
 
 class CommandEntry(NamedTuple):

@@ -61,8 +61,8 @@ def memory(question: Question) -> Reply:
       costmodel memory --model llama-3.1-70b
       costmodel memory llama-3-70b --gpu h100 --gpus 64
 
-    Flags that name no machine show the model as a service on every accelerator too: the GPUs that it needs, the longest
-    context, requests at a time and tokens a second. Exit code 1 when the plan is invalid, does not fit or breaks a
+    Without --gpu or --node, it also shows every accelerator that could serve the model: the GPUs needed, the longest
+    context, requests in flight and tokens per second. Exit code 1 when the plan is invalid, does not fit or breaks a
     limit; in serving, only limits on memory count.
 
     Next: costmodel explain SCENARIO memory_peak
@@ -142,7 +142,7 @@ def comm(question: Question) -> Reply:
 @answering_in(*PAGE)
 @question_command
 def run(question: Question) -> Reply:
-    """How long the whole run takes with failures, checkpoints and restarts; what it costs, draws and emits.
+    """How long the whole run takes with failures, checkpoints and restarts; its cost, energy and CO2.
 
     Examples:
       costmodel run llama-3-70b-512

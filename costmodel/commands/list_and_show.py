@@ -181,7 +181,7 @@ def list_documents(
         found = {kind: [each for each in entries if _matches(each, prefix)] for kind, entries in found.items()}
         if not any(found.values()):
             hint = f"costmodel list {shelf}, or costmodel list keys {prefix}"
-            raise fail("C003", f"no name in list {shelf} has '{prefix}' in it", None, hint)
+            raise fail("C003", f"no name in list {shelf} contains '{prefix}'", None, hint)
     held = held_against(by_maker("accelerator")) if asked is DocumentGroup.ACCELERATORS else None
     prices = None
     if asked is DocumentGroup.NODES:

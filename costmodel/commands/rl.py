@@ -49,14 +49,14 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     return rl_settings(ranking.answer_of(ranking.best[0])), f"{which} of costmodel search"
 
 
-OTHER_PLANS = "--set plan.tp=… sets another"
+OTHER_PLANS = "change it with --set plan.tp=…"
 WITHOUT = {
     "pipeline": (
-        "an iteration runs one phase after the other; only its trainer has pipeline stages",
-        "costmodel pipeline of a scenario that trains the model",
+        "pipeline is for training: in RL only the trainer has a pipeline",
+        "give a scenario that trains the model",
     ),
     "diagnose": (
-        "an iteration is no single step: its phases are measured apart",
+        "diagnose is for training: in RL each phase is measured apart",
         "costmodel estimate shows each phase, sensitivity what moves them",
     ),
 }

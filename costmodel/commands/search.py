@@ -115,8 +115,8 @@ def search(
       costmodel search llama-3-70b-512 --measure-next
       costmodel search llama-3-70b-512 --into FOLDER --keep all --resume > best.txt
 
-    --set fixes a key of the plan, unless the scenario's search lists that key; the plan of the file is only ranked.
-    Ctrl-C prints the best plans so far; --resume continues from there, even after a crash.
+    --set fixes a key of the plan, unless the scenario's search lists that key. The scenario's own plan is ranked, not
+    fixed. Ctrl-C prints the best plans so far; --resume continues from there, even after a crash.
     Exit code 1 when no plan fits; then the nearest plan is shown, and what to set instead.
 
     Next: costmodel estimate SCENARIO --set plan.tp=…

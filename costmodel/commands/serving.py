@@ -98,18 +98,18 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
     return best_layout(serving(case), nearest=True)
 
 
-OTHER_PLANS = "--set plan.tp=… sets another"
+OTHER_PLANS = "change it with --set plan.tp=…"
 WITHOUT = {
     "run": (
-        "a service has no end: it has no length, and a replica that fails leaves its requests to the others",
+        "run is for training and RL: a service has no end",
         "costmodel scale --rate shows how many replicas other rates need",
     ),
     "pipeline": (
-        "a service has no backward pass, so it has no schedule of its stages",
+        "pipeline is for training: a service has no backward pass to schedule",
         "costmodel comm shows what they send, sweep --over plan.pp=1,2 what they cost",
     ),
     "diagnose": (
-        "a service has no step that ends: its times follow from its load",
+        "diagnose is for training: the times of a service depend on its load",
         "costmodel validate compares measured times; sensitivity shows what moves them",
     ),
 }

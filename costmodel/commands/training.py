@@ -79,7 +79,7 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     return plan_settings(ranking.inputs_of(rows[0].variant), rows[0]), origin
 
 
-OTHER_PLANS = "--set plan.tp=… states your own, whose other keys then take their defaults"
+OTHER_PLANS = "if you set one with --set plan.tp=…, its other keys take their defaults"
 WITHOUT: dict[str, tuple[str, str]] = {}
 
 

@@ -48,7 +48,7 @@ def sweep(
 
     An invalid combination is a row with the reason. If the scenario has no plan, the best plan is used for each row.
     Ctrl-C prints the rows so far.
-    Exit code 1 when no combination works, or a key takes none of such values (D006, D007, D009, D010).
+    Exit code 1 when no combination works, or a key accepts none of these values (D006, D007, D009, D010).
 
     Next: costmodel solve SCENARIO --over PATH --for 'mfu>=45 %'
     """

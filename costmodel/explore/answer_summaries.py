@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _ADDED = frozenset({"compression", "sync", "shares"})  # keys that a plan without them does not show
-_OVERLOADED = "✗ … at: the highest rate that it can serve; more arrives, so the queue grows without bound"
+_OVERLOADED = "✗ at …: its highest rate; more requests arrive"
 _RENTED = "a month: rent of all replicas' GPUs; of a node with a price of its own, of all its GPUs"
 
 
@@ -182,7 +182,7 @@ def rl_plan_text(answer: RlAnswer) -> str:
     apart = "".join(f" · {name} on {ranks:.0f}" for name, ranks in inputs.apart.items())
     many = f"{engines.layout.replicas[0]:.0f} × {inputs.case.rollout.name} {' '.join(of_engine)}"
     if inputs.split.colocated:
-        return f"{trained} · {many}, in turns on {'the others' if apart else 'all GPUs'}{apart}"
+        return f"{trained} · {many}, colocated{' on the others' if apart else ''}{apart}"
     return f"{trained} on {inputs.split.trainer.ranks:.0f}{apart} · {many} on {inputs.split.rollout.ranks:.0f} GPUs"
 
 

@@ -295,7 +295,7 @@ def _operation(name: str) -> Operation:
         close = nearest(letters, spelt)
         meant = f"did you mean {_SAME.get(spelt[close], spelt[close])}? " if close else ""
         hint = f"{meant}known: {', '.join(OPERATIONS)}"
-        raise fail("C003", f"'{name}' is no collective that is modelled", Place(COMMAND_LINE), hint)
+        raise fail("C003", f"unknown collective '{name}'", Place(COMMAND_LINE), hint)
     return OPERATIONS[_SAME.get(spelt[letters], spelt[letters])]
 
 

@@ -32,7 +32,7 @@ def node_of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], lis
     own = own_keys(shelf, name, stand)
     changes = [Assignment("cluster.node", place, flag_text(stand.node, place), place)]
     changes += [Assignment(f"cluster.node.{key}", place, flag_text(value, place), place) for key, value in own.items()]
-    why = "in place of a node of its own, since none is known" if "accelerator" in own else "its usual node"
+    why = "no node of this GPU is known" if "accelerator" in own else "its usual node"
     why = f"{why}; change it with --node"
     return changes, [Assumption("cluster.node", stand.node, why)]
 

@@ -133,7 +133,7 @@ def scenario_from_flags(
     """
     assignments = tuple(assignments)
     if scenario is None and not flags.words:
-        raise fail("C004", "no scenario and no model is named", None, "costmodel list scenarios, or --model NAME")
+        raise fail("C004", "name a scenario or a model", None, "costmodel list scenarios, or --model NAME")
     if scenario is None and flags.model is None and "model" not in map(path_of, assignments):
         hint = "add --model NAME, or --model ./config.json"
         hint += f"; costmodel buy --budget {flags.budget} finds the model that it trains best" if flags.budget else ""
@@ -261,7 +261,7 @@ def assumed_workload_text(flags: ScenarioFlags, set_here: Collection[str]) -> st
     if flags.stack is None:
         return "to serve it, add --stack vllm, or --rate"
     other = flags_of(_kind_of_stack(flags.stack)).other_job
-    return other and f"as --stack {flags.stack}; {other}"
+    return other and f"because of --stack {flags.stack}; {other}"
 
 
 def _refuse_foreign_flags(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
@@ -270,10 +270,14 @@ def _refuse_foreign_flags(flags: ScenarioFlags, kind: str, *, alone: bool) -> No
     strange = [f"--{name}" for name in flags.given if name not in {*own.keys, "gpu", "gpus"}]
     if not strange or kind not in FLAGS:
         return
-    why = ", ".join(f"--{name}" for name in flags_of_one_workload(flags.given).get(kind, ()))
-    belong = "belongs" if why.count("--") == 1 else "belong"
-    because = f"{why} {belong} to {kind}" if alone and why else f"the workload of the scenario is {kind}"
-    raise fail("C030", f"{because}, which has no {' and no '.join(strange)}", Place(COMMAND_LINE), own.instead)
+    why = [f"--{name}" for name in flags_of_one_workload(flags.given).get(kind, ())]
+    own_words = _flags_are(why) if alone and why else "the scenario is"
+    raise fail("C030", f"{own_words} for {kind}, {_flags_are(strange)} not", Place(COMMAND_LINE), own.instead)
+
+
+def _flags_are(flags: Sequence[str]) -> str:
+    """Flags and their verb, such as "--tp and --pp are"."""
+    return f"{' and '.join(flags)} {'is' if len(flags) == 1 else 'are'}"
 
 
 def _empty_scenario(kind: str) -> Mapping:
@@ -393,7 +397,7 @@ def _replacement_remarks(tree: dict[Any, Any], changes: Iterable[Assignment], se
         elif before is not None and not isinstance(before, dict | list) and before != change.value:
             where = place_at(tree, change.path)
             replaced = number_of(before, "node") if change.path == "cluster.nodes" and _is_count(before) else before
-            yield f"{flag} in the place of {replaced}{f' ({where.file}:{where.line})' if where and where.line else ''}"
+            yield f"{flag} instead of {replaced}{f' ({where.file}:{where.line})' if where and where.line else ''}"
 
 
 def _is_count(value: Any) -> bool:

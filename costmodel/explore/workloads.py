@@ -109,7 +109,7 @@ class TrainingWorkload(Workload):
         if self.case.scenario.run is not None or self.case.scenario.workload.tokens is None:
             return self
         held = self.for_case(vary_any(self.case, ["run={}"]))
-        usual = Assumption("run", "{}", "failures and checkpoints as usual; --set run=null leaves them out")
+        usual = Assumption("run", "{}", "usual failures and checkpoints; --set run=null leaves them out")
         asked = replace(held.case.asked, assumed=(*held.case.asked.assumed, usual))
         return replace(held, case=replace(held.case, asked=asked))
 

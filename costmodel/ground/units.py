@@ -162,12 +162,12 @@ def show_time(value: float, digits: int = 3, *, unit: float | None = None) -> st
     >>> show_time(17.14), show_time(4.2e-6), show_time(605), show_time(354 * 86400)
     ('17.1 s', '4.20 us', '10.1 min', '354 days')
     >>> show_time(math.inf), show_time(4e9), show_time(4e22)
-    ('without end', '127 years', '1.27 × 10¹⁵ years')
+    ('∞', '127 years', '1.27 × 10¹⁵ years')
     >>> show_time(0.567, unit=1.0), show_time(150.0, unit=60.0), show_time(216000.0, unit=86400.0)
     ('0.567 s', '2.50 min', '2.50 days')
     """
     if math.isinf(value):
-        return "without end"
+        return "∞"
     if not value:
         return "0 s"
     words, size = _usual_unit(value) if unit is None else (_UNITS[unit], unit)
@@ -251,7 +251,7 @@ def show(value: float, unit: str, digits: int = 3) -> str:
     if unit == "s":
         return show_time(value, digits)
     if math.isinf(value):
-        return "without end"
+        return "∞"
     if unit == "1":
         return f"{value:,.0f}" if value.is_integer() else significant(value, digits)
     if unit == "J/s":

@@ -35,7 +35,7 @@ from costmodel.report.workload_words import words_of
 # --- trials in words and as plain values
 
 
-NARROW = ("nodes", "p99 P90", "P90")  # columns that a narrow terminal has no room for
+NARROW = ("nodes", "ttft p99 P90", "P90")  # columns that a narrow terminal has no room for
 _NO_EFFECT = "N051"  # of a key, which may have one at other values of another
 _SPOKEN = {
     "cluster.node.scale_out.fabric.bandwidth": "network bandwidth",
@@ -138,9 +138,7 @@ def result_words(workload: Workload, trial: Trial, name: str) -> str:
     value = trial.costs.get(name, math.nan)
     if trial.kept is None or not trial.costs or (math.isnan(value) and trial.broken and _lacks_result(trial, name)):
         return "—"
-    return trial.kept.texts.get(name) or words_of(workload.case.kind).result(name, value).replace(
-        "without end", "no end"
-    )
+    return trial.kept.texts.get(name) or words_of(workload.case.kind).result(name, value)
 
 
 def _lacks_result(trial: Trial, name: str) -> bool:

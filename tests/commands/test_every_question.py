@@ -37,11 +37,11 @@ ASKED: dict[str, dict[str, dict[str, Any]]] = {
     "export": EVERY,
 }
 REFUSED = {  # with the reason
-    ("run", SERVING): "a service has no end",
-    ("pipeline", SERVING): "a service has no backward pass",
-    ("pipeline", RL): "an iteration runs one phase after the other",
-    ("diagnose", SERVING): "a service has no step that ends",
-    ("diagnose", RL): "an iteration is no single step",
+    ("run", SERVING): "run is for training and RL: a service has no end",
+    ("pipeline", SERVING): "pipeline is for training: a service",
+    ("pipeline", RL): "pipeline is for training: in RL",
+    ("diagnose", SERVING): "diagnose is for training: the times of a service",
+    ("diagnose", RL): "diagnose is for training: in RL",
 }
 WITHOUT_ROWS = ("export",)  # a document
 WITHOUT_PAGE = ("export", "diagnose")

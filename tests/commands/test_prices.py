@@ -21,7 +21,7 @@ from costmodel.explore.purchase.offers import offers_for
 NAME = "quickstart"  # on dgx-h100, which has no list price: the scenario states 2.50 USD/GPU/h
 HOUR = 3600.0
 P5 = "at 6.88 USD/GPU/h (p5, on demand in us-east-1, 2026-11-09, datareceipts)"
-LEFT_OUT = "2.50 USD/GPU/h is the price for dgx-h100 and was left out"
+LEFT_OUT = "your price, 2.50 USD/GPU/h, is for dgx-h100 only"
 
 
 def hourly(case: ResolvedScenario) -> float | None:

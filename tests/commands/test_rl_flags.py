@@ -105,7 +105,7 @@ def test_a_node_that_is_set_brings_the_default_software_of_its_maker() -> None:
 def test_software_for_both_says_which_of_its_jobs_is_assumed(run: Any) -> None:
     """The line is the first, JSON has it, and what it advises is an answer of the other job."""
     asked = ("memory", "--model", "qwen-2.5-7b", "--gpus", "8", "--stack", "slime", "--set", "plan={}")
-    job = "as --stack slime; --set workload.kind=training asks for training by its trainer"
+    job = "because of --stack slime; --set workload.kind=training asks for training by its trainer"
     assert run(*asked).out.startswith(f"assumed workload.kind rl: {job}\n")
     assert json.loads(run(*asked, "--json").out)["assumed"][0] == {"path": "workload.kind", "value": "rl", "from": job}
     flags = ScenarioFlags(model="qwen-2.5-7b", gpus=8, stack="slime")
@@ -118,8 +118,8 @@ def test_software_for_both_says_which_of_its_jobs_is_assumed(run: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("--rl", "grpo", "--rate", "4"), "--rl belongs to rl, which has no --rate"),
-        (("--prompts", "4", "--batch", "4"), "--prompts belongs to rl, which has no --batch"),
+        (("--rl", "grpo", "--rate", "4"), "--rl is for rl, --rate is not"),
+        (("--prompts", "4", "--batch", "4"), "--prompts is for rl, --batch is not"),
         (("--rl", "ppoo"), "'ppoo' is not one of"),
         (("--rl", "rloo", "--samples", "1"), "rloo compares the answers to a prompt"),
         (("--rl", "grpo", "--answer", "0"), "out of range"),

@@ -31,7 +31,7 @@ def json_of(run: Any, *args: str) -> Any:
 def test_estimate_says_times_rates_and_what_binds(run: Any) -> None:
     ran = run("estimate", NAME)
     assert (ran.code, ran.err) == (0, "")
-    for words in ("first token", "per token", "within limits", "cache pool", "prompts between", "limits the rate"):
+    for words in ("first token", "per token", "within limits", "cache pool", "others' prefill", "limits the rate"):
         assert words in ran.out
 
 
@@ -59,7 +59,7 @@ def test_csv_has_a_row_of_the_plan(run: Any) -> None:
         (["workload.rate=20 /s", "stack.sequences=256"], "S005", "replicas"),
         (["workload.rate=10 /s"], "S001", "tpot"),
         (["limits.ttft_p99.at_most=300 ms"], "S002", "ttft_p99"),
-        (["model=llama-3.1-405b"], "M001", "GiB that the engine may use"),
+        (["model=llama-3.1-405b"], "M001", "GiB per GPU: weights"),
         (["plan.tp=6"], "L051", "64 query heads are not divisible by tp 6"),
         (["plan.replicas=3"], "L050", "the replicas need 24 accelerators, and the cluster has 16"),
     ],
@@ -70,7 +70,7 @@ def test_the_answer_is_no_with_a_code_and_a_reason(run: Any, settings: list[str]
     assert ran.code == 1
     assert f"✗ {code} " in ran.out
     assert words in ran.out
-    assert bool(re.search(r" limits? the rate at ", ran.out)) is (code not in ("M001", "L050", "L051"))
+    assert bool(re.search(r" limits? the rate to ", ran.out)) is (code not in ("M001", "L050", "L051"))
     found = json_of(run, "estimate", NAME, *options)
     assert code in [item["code"] for item in found["refused"]]
     assert [row["binds"] for row in found["plans"]] == [None] or code != "M001"
@@ -443,7 +443,7 @@ def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
     assert {row["cluster.node"] for row in found["plans"]} == {"dgx-b200"}
     out = run("search", NAME, *keys).out
     assert "at 6.00 USD/GPU/h (assumed: neocloud-b200, on demand" in out
-    assert "2.50 USD/GPU/h is the price for dgx-h100 and was left out" in out
+    assert "your price, 2.50 USD/GPU/h, is for dgx-h100 only" in out
     rows = list(csv.DictReader(io.StringIO(run("search", NAME, *keys, "--why-not", "--format", "csv").out)))
     refused = {code for value in found["values"] for code in value["refused"]}
     assert {row["code"] for row in rows} == refused
@@ -620,7 +620,7 @@ def test_the_head_names_types_other_than_bf16(run: Any) -> None:
     found = run("estimate", NAME, *narrow, "--set", "workload.rate=12 /s").out
     assert "2 replicas · fp8 weights · fp8 cache · prompt 2,048" in found
     assert "fp8 weights" not in run("estimate", NAME).out
-    assert "All limits are met, with a chance of " in run("estimate", NAME).out
+    assert "The chance to meet all limits is " in run("estimate", NAME).out
 
 
 def test_a_short_estimate_has_the_speed_of_a_user(run: Any) -> None:

@@ -105,7 +105,7 @@ def test_a_search_that_recomputes_names_offload_as_an_alternative(run: Any) -> N
     )
     held = ("--set", "plan={tp: 1, micro_batch: 4, recompute: full}", "--top", "2")
     found = run(*flags, *held).out
-    assert "--set 'search.offload=[[],[activations]]' adds them" in found
+    assert "add it with --set 'search.offload=[[],[activations]]'" in found
     assert "↑act, ↑opt, ↑par: " in run(*flags, *held, "--set", "search.offload=[[activations]]").out
 
 
@@ -371,7 +371,7 @@ def test_a_model_in_the_place_of_a_scenario_is_helped_to_the_flag(run: Any, faul
 def test_a_flag_takes_the_place_of_a_key_and_is_said_to(run: Any) -> None:
     shown = run("estimate", "quickstart", "--batch", "256")
     assert shown.answer[1][1].startswith("batch 256 × 8,192 tokens")
-    assert "--batch 256 in the place of 512 (scenarios/quickstart.yaml:16)" in shown.out
+    assert "--batch 256 instead of 512 (scenarios/quickstart.yaml:16)" in shown.out
     assert plans(run("estimate", "quickstart", "--batch", "256", "--json")) == plans(
         run("estimate", "quickstart", "--set", "workload.global_batch=256", "--json")
     )
@@ -486,7 +486,7 @@ def test_one_plan_of_serving_flags_is_stated(command: str, run: Any) -> None:
     shown = run(command, *SERVED)
     assert shown.code == 0
     assert "assumed plan tp " in shown.out
-    assert "the best plan of costmodel search, at the token budget of the engine (stack.budget)" in shown.out
+    assert "the best plan of costmodel search, with the engine's token budget (stack.budget)" in shown.out
     assert "assumed stack vllm: the default; --stack names another" in shown.out
 
 
@@ -523,7 +523,7 @@ def test_what_serving_flags_leave_open_is_stated(run: Any) -> None:
 
 def test_a_rate_is_shown_as_it_was_typed(run: Any) -> None:
     shown = run("estimate", "serve-llama-3.1-70b", "--rate", "3").out
-    assert "--rate 3 in the place of 8 /s" in shown
+    assert "--rate 3 instead of 8 /s" in shown
     assert "--rate 3 /s" not in shown
 
 
@@ -536,7 +536,7 @@ def test_the_mean_of_a_length_is_set_where_a_flag_gave_a_number(run: Any) -> Non
 @pytest.mark.parametrize("given", [("--rate", "3"), ("--concurrency", "64")])
 def test_a_load_takes_the_place_of_the_scenarios(given: tuple[str, str], run: Any) -> None:
     shown = run("estimate", "serve-llama-3.1-70b", *given).out
-    assert "in the place of 8 /s (scenarios/serve-llama-3.1-70b.yaml:15)" in shown
+    assert "instead of 8 /s (scenarios/serve-llama-3.1-70b.yaml:15)" in shown
 
 
 def test_a_model_of_a_file_is_named_where_it_serves(run: Any) -> None:
@@ -548,8 +548,8 @@ def test_a_model_of_a_file_is_named_where_it_serves(run: Any) -> None:
     ("given", "code", "words"),
     [
         (("--model", "llama-3.1-8b", "--rate", "4", "--sequence", "4096"), "C030", "--rate belongs to serving"),
-        (("serve-llama-3.1-70b", "--batch", "4"), "C030", "is serving, which has no --batch"),
-        (("quickstart", "--prompt", "4"), "C030", "is training, which has no --prompt"),
+        (("serve-llama-3.1-70b", "--batch", "4"), "C030", "the scenario is for serving, --batch is not"),
+        (("quickstart", "--prompt", "4"), "C030", "the scenario is for training, --prompt is not"),
         (("--model", "llama-3.1-8b", "--rate", "4", "--users", "3"), "D006", "rate and users are given"),
         (("--model", "llama-3.1-8b", "--rate", "0"), "D008", "out of range"),
         (("--model", "llama-3.1-8b", "--rate", "4", "--stack", "fsdp2"), "D010", "training software"),
@@ -644,7 +644,7 @@ def test_serving_flags_are_scaled_by_rates_and_swept(run: Any) -> None:
 
 def test_flags_of_diff_change_the_second_side(run: Any, faults: Faults) -> None:
     of_flags, of_set = run("diff", "quickstart", "--batch", "256"), ("--set", "workload.global_batch=256")
-    shown = [line for line in of_flags.out.splitlines() if "in the place of" not in line]
+    shown = [line for line in of_flags.out.splitlines() if "instead of" not in line]
     assert shown[4:] == run("diff", "quickstart", *of_set).out.splitlines()[4:]
     (found,) = faults(run("diff", "--model", "llama-3.1-8b"))
     assert found.code == "C013"
@@ -695,13 +695,13 @@ def test_several_sizes_lead_to_nodes_where_a_command_varies_keys(run: Any) -> No
 
 
 def test_gpus_in_the_place_of_nodes_are_compared_with_nodes(run: Any) -> None:
-    assert "--gpus 8 in the place of 2 nodes (" in run("estimate", "serve-llama-3.1-70b", "--gpus", "8").out
+    assert "--gpus 8 instead of 2 nodes (" in run("estimate", "serve-llama-3.1-70b", "--gpus", "8").out
 
 
 def test_a_flag_without_effect_takes_the_place_of_nothing(run: Any) -> None:
     out = run("scale", "serve-llama-3.1-70b", "--gpus", "32").out
     assert "--gpus 32 has no effect: the rate counts" in out
-    assert "in the place of" not in out
+    assert "instead of" not in out
 
 
 def test_the_job_that_flags_assume_is_the_same_after_a_change_of_the_plan(run: Any) -> None:

@@ -113,7 +113,7 @@ def test_answers_about_best_plans_lead_to_the_search_that_finds_them(run: Any) -
     asked = ("solve", NAME, "--over", "cluster.nodes=32,64", "--for", "run_time<=900 d")
     assert [f"Next: costmodel {verb} {NAME}" in run(*asked, *more).out for verb, more in VERBS] == [True, True]
     asked = ("sweep", NAME, "--over", "cluster.nodes=32,64")
-    best = "each is the best of a search over the plan alone with its --set"
+    best = "each is with the best plan for its --set"
     said = ("each is costmodel estimate with its --set", best)
     assert [words in run(*asked, *more).out for words, (_, more) in zip(said, VERBS, strict=True)] == [True, True]
 
@@ -123,7 +123,7 @@ def test_without_a_plan_of_its_own_it_is_the_best_one_and_says_so(run: Any) -> N
     bare = ("--set", "plan=null", "--set", "search.tp=[8]", "--set", "search.pp=[4]")
     swept = run("sweep", NAME, "--over", "cluster.nodes=32,64", *bare).out
     assert "best plan" in swept
-    assert "each is the best of a search over the plan alone with its --set" in swept
+    assert "each is with the best plan for its --set" in swept
     assert swept == run("sweep", NAME, "--over", "cluster.nodes=32,64", "--best", *bare).out
     scaled = run("scale", NAME, "--ranks", "256,512", *bare)
     assert scaled == run("scale", NAME, "--ranks", "256,512", "--best", *bare)

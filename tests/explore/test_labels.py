@@ -247,7 +247,7 @@ def test_words_of_the_field_are_explained_without_quotes(words: str, meaning: st
 @pytest.mark.parametrize(
     ("words", "command"),
     [
-        ("without end", "estimate serve-llama-3.1-70b --set 'workload.rate=50 /s'"),
+        ("∞", "estimate serve-llama-3.1-70b --set 'workload.rate=50 /s'"),
         ("to answer all", "estimate serve-llama-3.1-70b --set limits={}"),
         ("mean requests", "estimate serve-llama-3.1-70b"),
         ("mean requests", "memory serve-llama-3.1-70b"),
@@ -257,7 +257,7 @@ def test_words_of_the_field_are_explained_without_quotes(words: str, meaning: st
         ("answer the load", "search serve-llama-3.1-70b --top 2 --set limits={}"),
         ("answer all that arrives", "search serve-llama-3.1-70b --top 2 --set limits={}"),
         ("spread 0", "search serve-llama-3.1-70b --top 2 --set workload.prompt=2048 --set workload.output=512"),
-        ("no end", "search serve-llama-3.1-70b --top 2 --set 'workload.rate=50 /s'"),
+        ("∞", "search serve-llama-3.1-70b --top 2 --set 'workload.rate=50 /s'"),
     ],
 )
 def test_words_inside_the_lines_of_an_answer_are_explained(words: str, command: str, run: Any) -> None:

@@ -440,7 +440,7 @@ def nodes_of(case: LoadedScenario, gpus: int, place: Place, *, varies: bool = Fa
     if gpus > per_node and gpus % per_node and not varies:
         near = f"--gpus {gpus // per_node * per_node} or {(gpus // per_node + 1) * per_node}"
         idle = "; replicas may leave some of them idle" if case.kind == "serving" else ""
-        sentence = f"{gpus} GPUs do not fill nodes of {per_node}, as {case.node.name} is"
+        sentence = f"{case.node.name} has {per_node} GPUs, and {gpus} is not a multiple of {per_node}"
         raise fail("C004", sentence, place, f"take {near}{idle}")
     yield Assignment(NODES, place, max(1, gpus // per_node), place)
     if gpus < per_node:

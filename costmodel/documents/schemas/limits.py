@@ -110,10 +110,10 @@ if TYPE_CHECKING:
 else:
     Limits = limits_on(
         "Limits",
-        "What a plan must keep; search obeys it, check holds it.",
+        "Limits that a plan must meet, in search and check.",
         {"memory_share": TRAINING_RESULTS["memory_share"], **TRAINING_RESULTS, **RUN_RESULTS},
     )
     ServingLimits = limits_on(
-        "ServingLimits", "What a plan must keep: service-level limits, and any other.", SERVING_RESULTS
+        "ServingLimits", "Limits that a plan must meet: service-level limits, and any other.", SERVING_RESULTS
     )
     RlLimits = limits_on("RlLimits", "What a plan must keep.", {name: RL_RESULTS[name] for name in _OF_RL})

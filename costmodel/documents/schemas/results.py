@@ -405,8 +405,8 @@ HEADS = {  # of columns, where they are not the names
     "replicas": "repl",
     "rent_per_month": "a month",
     "tpot_high": "P90",
-    "ttft_p99_high": "p99 P90",
-    "in_time_share": "in time",
+    "ttft_p99_high": "ttft p99 P90",
+    "in_time_share": "SLO met",
     "in_time_per_s": "goodput",
     "limits_chance": "chance",
 }

@@ -422,7 +422,7 @@ class Scenario(Document):
 
     schema_: Literal["costmodel/scenario/v1"] = Field(alias="schema", description="Kind and version of this document")
     title: str = Field(description="One line for the reader of the file; answers print what was computed")
-    model: ModelReference = Field(description="Model, by name or written out")
+    model: ModelReference = Field(description="Model: a name, or the keys of a model document")
     cluster: Cluster = Field(description="Where it runs")
     workload: Training = Field(description="What it does")
     stack: StackReference = Field(default="megatron-core", description="Training software, by name or written out")

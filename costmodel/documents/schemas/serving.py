@@ -565,7 +565,7 @@ class ServingScenario(Document):
 
     schema_: Literal["costmodel/scenario/v1"] = Field(alias="schema", description="Kind and version of this document")
     title: str = Field(description="One line for the reader of the file; answers print what was computed")
-    model: ModelReference = Field(description="Model, by name or written out")
+    model: ModelReference = Field(description="Model: a name, or the keys of a model document")
     cluster: Cluster = Field(description="Where it runs")
     workload: Serving = Field(description="What it is asked to do")
     stack: EngineReference = Field(default="vllm", description="Engine, by name or written out")

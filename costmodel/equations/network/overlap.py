@@ -107,7 +107,7 @@ def sends_of_rank(pp: Number, micro_batches: Number, vpp: Number, ends: Number) 
 
 @equation
 def exposed_sends(pp: Number, sends: Number, vpp: Number, send: Number, hideable: Number) -> Number:
-    """Sends between stages that compute does not hide: filling, draining, and what the steady state shows.
+    """Sends between stages that compute does not hide: during fill and drain, and some in the steady state.
 
     2 v (p − 1) τ + n (1 − η) τ, nothing for one stage
 

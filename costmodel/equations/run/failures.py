@@ -116,7 +116,7 @@ def checkpoint_share(
 ) -> Number:
     """Share of the wall time that checkpoints which were kept take from training.
 
-    E (δ + σ w) / τ; what is left of the whole beside goodput, restarts and this is work done again
+    E (δ + σ w) / τ; what is left of the whole beside goodput, restarts and this is lost work
 
     goodput E: share of the wall time that is useful · interval τ [s] · blocking δ [s]
     background w [s]: from the end of that stop until the checkpoint can be used

@@ -170,11 +170,11 @@ def clustered_token_time(
     prompt: Number,
     room: Number,
 ) -> Number:
-    """Time per token: the mean step, and by how much the steps of tokens are longer, as far as their budget allows.
+    """Time per token: the mean step plus the extra length of the steps that carry tokens, limited by the token budget.
 
     t̄ + β + x h / (x + h), x = (d − β) (1 + k / (5 (1 + k))), k = s / r, h = f X + (1 − f) D − t̄
-    Prompts of many steps make a line, in which a full step follows another. A request that leaves it finds others there
-    for the share of time f in which the line is not empty; h is what that adds to the mean over all steps at most.
+    Long prompts queue, and full steps follow each other. A request that leaves this queue finds others in it for the
+    share of time f in which it is not empty; h is the most that this adds to the mean over all steps.
 
     mean_step t̄ [s]: mean step time
     clustering d [s]: time by which a token's step is longer if steps carry all prompts that have come

@@ -458,7 +458,7 @@ def shares(run: RunInputs, run_figures: RunFigures) -> dict[str, Number]:
     again = lost
     for part in parts.values():
         again = again - part
-    return {"work done again": again, **parts}
+    return {"lost work": again, **parts}
 
 
 PROPORTIONAL = ("run_time", "run_cost", "energy", "emissions")  # to the wall time

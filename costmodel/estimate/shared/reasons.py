@@ -295,8 +295,8 @@ REMARKS = {
     "N004": Reason("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
     "N005": Reason(
         "not calibrated for this GPU",
-        "No kernels of this accelerator were measured, or their fit has no residual. costmodel uses generic "
-        "efficiencies and a wider range.",
+        "No kernel measurements exist for this GPU, or no fit with its error. costmodel uses generic efficiencies and "
+        "a wider range.",
     ),
     "N006": Reason(
         "longer than trained",
@@ -347,8 +347,8 @@ REMARKS = {
     ),
     "N023": Reason(
         "may run out of memory",
-        "The predicted peak is within usable memory, but its P90 is not, or that of the host. Searches prefer other "
-        "plans; --safe 90% leaves this one out.",
+        "The average prediction fits, but P90 exceeds the memory of the GPU or the host. Searches prefer other plans; "
+        "--safe 90% leaves such plans out.",
     ),
     "N024": Reason(
         "plan and search disagree",
@@ -477,11 +477,11 @@ REMARKS = {
     ),
     "N056": Reason(
         "never measured",
-        "No measured run on this maker's accelerators had this kind of layer (training), or this engine (serving), or "
-        "no fitted benchmark of any engine had tensor parallelism over several domains, experts on the host, unlike "
-        "answers of requests that are sent at once, or latent attention whose heads are no power of two; the lines "
-        "*assumed* of `estimate` name it. When they were first measured, such layers took 1.9 to 13 times as long as "
-        "predicted and such engines 1.2 to 2.7 times, so P90 is far above the prediction.",
+        "Nothing like this was measured: this kind of layer (training) or this engine (serving) on this maker's "
+        "accelerators; or, in serving, tensor parallelism over several domains, experts on the host, batches whose "
+        "answers differ in length, or latent attention whose heads are no power of two. The lines *assumed* of "
+        "`estimate` name it. At their first measurement, such layers took 1.9 to 13 × the prediction and such engines "
+        "1.2 to 2.7 ×, so P90 is far above the prediction.",
     ),
     "N057": Reason(
         "prompts that are dropped",

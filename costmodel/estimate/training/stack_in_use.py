@@ -145,7 +145,7 @@ def note_assumed_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linea
     share = show(number(linear.fit.compute_share), "1")
     fit = case.efficiency.sustained
     note_borrowed_fit(log, case, () if fit is None else fit.parts)
-    log.note("attention and matmul", f"{attention_in_use(case)}; matmul at {share} of peak when alone", origin)
+    log.note("attention and matmul", f"{attention_in_use(case)}; matmul alone reaches {share} of peak", origin)
     if fit is None or case.scenario.assume.sustained is not None:
         return
     slowdown = number(slowdown_of(case))

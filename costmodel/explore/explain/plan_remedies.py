@@ -88,7 +88,7 @@ def _with_search_results(answer: Answer, found: list[Remedy]) -> list[Remedy]:
     """Puts the best plan of a search before the remedies; if neither helps, several changes of the software."""
     inputs, like, preferred = answer.inputs, answer.evaluation.block.structure, preferred_chance(answer.inputs.case)
     best = best_that_fits(inputs, like)
-    note = "best plan of a search" + (", with the keys of --set" if inputs.case.held.values else "")
+    note = "best plan found" + (", with your --set" if inputs.case.held.values else "")
     tried = [] if best is None else [(settings_of_plan(inputs, best), "time", note)]
     if best is None and not any(each.price in OWN and has_chance(each.chance, preferred) for each in found):
         tried = [(each.of_a_plan(inputs.case), each.price, each.note) for each in several_that_fit(inputs, like)]

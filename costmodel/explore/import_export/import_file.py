@@ -265,7 +265,7 @@ def _node_count(
     else:
         nodes, used = divmod(world, per_node)[0] + (world % per_node > 0), per_node
         if world % per_node and fills:
-            sentence = f"{world:,} accelerators do not fill nodes of {per_node}, as {node.name} is"
+            sentence = f"{node.name} has {per_node} accelerators, and {world:,} is not a multiple of {per_node}"
             hint = "name another --gpu or --node, or give --nodes"
             raise fail("X005", sentence, count.place, hint)
     origin = Origin("derived", f"accelerators over {per_node} of a node", count.place)

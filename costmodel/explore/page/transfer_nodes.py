@@ -19,7 +19,7 @@ _WORDS = {
     "count": "count",
     "time": "time of one",
     "volume": "sent in a step",
-    "total_time": "in all",
+    "total_time": "total time",
 }
 
 

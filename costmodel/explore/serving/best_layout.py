@@ -87,12 +87,13 @@ def best_layout(case: ServingCase, *, nearest: bool = False) -> tuple[dict[str, 
         return None
     if best is None:
         if nearest:
-            return _nearest_to_fit(inputs), "the plan nearest to fit, since none of costmodel search does"
+            return _nearest_to_fit(inputs), "the plan nearest to fit; none of costmodel search fits"
         why = "costmodel search with the same flags and --why-not shows why"
         raise fail("C004", "no plan of the search fits", Place(case.file), why)
-    which = "the best plan" if found.is_safe else "the plan with the highest chance"
-    which = "the plan nearest to the limits" if best.broken else which
-    return plan_settings(found, best), f"{which} of costmodel search, at the token budget of the engine (stack.budget)"
+    which = "the best plan of costmodel search"
+    which = which if found.is_safe else "the plan of costmodel search with the highest chance"
+    which = "the plan of costmodel search nearest to the limits" if best.broken else which
+    return plan_settings(found, best), f"{which}, with the engine's token budget (stack.budget)"
 
 
 def _nearest_to_fit(inputs: ServingInputs) -> dict[str, str]:

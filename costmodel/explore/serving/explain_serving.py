@@ -29,7 +29,7 @@ LINES: dict[str, str] = {
     "weights": "memory of the most loaded accelerator for its part of the model's weights",
     "activations": "memory for one step at the full token budget, and for captured graphs",
     "runtime": "memory of the driver's context, its libraries and communication",
-    "asked": "memory that the engine claims: weights, a step, the runtime and the cache pool",
+    "requested": "memory that the engine claims: weights, a step, the runtime and the cache pool",
 }
 
 

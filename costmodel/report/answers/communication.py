@@ -52,10 +52,10 @@ def network_section(traffic: PlanTraffic) -> Section:
 def _collectives_table(sent: Sequence[SentMessage]) -> Table:
     """A table of collectives in the columns of nccl-tests; the first columns to be dropped follow from others."""
     several = len({each.of for each in sent}) > 1
-    columns = [Column("of", "k")] if several else []
+    columns = [Column("in", "k")] if several else []
     columns += [Column("group", "k"), Column("ranks"), Column("link", "k", drop=2), Column("op", "k"), Column("size")]
     columns += [Column("count"), Column("time")]
-    columns += [Column("sent", face="page"), Column("in all", face="page")]
+    columns += [Column("sent", face="page"), Column("total time", face="page")]
     columns += [Column("algbw", drop=1, legend=_LEGEND), Column("busbw", drop=3, legend=_LEGEND)]
     rows = list[list[Cell]]()
     for place, each in enumerate(sent):
@@ -73,7 +73,7 @@ def _collectives_table(sent: Sequence[SentMessage]) -> Table:
 _BRIEF = 7  # collectives of a short answer
 _SHOWN = ("message", "count", "time", "volume", "total_time")
 _APART = "rates outside a step"
-_LEGEND = "GB/s, as the step counts them"
+_LEGEND = "GB/s inside the step"
 _BUSBW = "bytes that cross the link of a rank / time of one"
 
 
@@ -119,7 +119,7 @@ def wait_section(traffic: PlanTraffic) -> list[Section]:
     if not groups:
         return []
     stated = any(group.volume > 0 for group in groups)
-    columns = [Column("group", "k"), *([Column("sent"), Column("in all")] if stated else [])]
+    columns = [Column("group", "k"), *([Column("sent"), Column("total time")] if stated else [])]
     columns += [
         Column("exposed"),
         Column("share", legend=of),
@@ -130,7 +130,7 @@ def wait_section(traffic: PlanTraffic) -> list[Section]:
         names = [transfer_trace_name(place, "total_time") for place, _ in group.sent]
         sums: list[Cell] = [
             traced(show(group.volume, "B"), group.volume, f"{group.name}_volume_bytes", f"{group.name}_volume"),
-            computed("in all", show_time(group.total), group.total, " + ", names),
+            computed("total time", show_time(group.total), group.total, " + ", names),
         ]
         exposed, share = f"{group.name}_exposed", group.exposed / whole
         waits: list[Cell] = [

@@ -48,7 +48,7 @@ def explanation_document(
 def figures_section(figures: Sequence[tuple[ExplainedFigure, str, str]]) -> Section:
     """The section of a page with a table of results, each of which opens its equation."""
     rows: list[list[Cell]] = [[node.name, traced(text, node.value, node.name), meant] for node, text, meant in figures]
-    lead = "A figure opens its equation, its inputs and their sources."
+    lead = "Click a number to see its equation, inputs and sources."
     table = Table([Column("result", "k"), Column("value"), Column("meaning", "l")], rows)
     return Section("figures", "How it was computed", lead, table=table, face="page")
 

@@ -70,8 +70,8 @@ def next_measurement_section(words: SearchWords[Inputs, Plan], advice: Advice, g
     """
     first = advice.order[0][0]
     stated = (
-        f"{first} is the best of the {advice.compared} compared with a chance of {chance_words(advice.chance)}; "
-        f"on average the one that turns out best is {percent(advice.loss, 2)} better in {words.found.ranked_by}."
+        f"Plan {first} is really the best of these {advice.compared} with a chance of {chance_words(advice.chance)}; "
+        f"the real best is on average {percent(advice.loss, 2)} better in {words.found.ranked_by}."
     )
     ahead: list[Line] = [styled("What to measure next", HEAD), styled(f"  {stated}")]
     none = "" if advice.measurements else "No measurement of ten minutes saves more than it takes."
@@ -94,7 +94,7 @@ def _measurements_table(words: SearchWords[Inputs, Plan], advice: Advice) -> Tab
     columns += [Column("cost", legend="the rent of these GPU hours")] if priced else []
     columns += [Column("gain", legend=f"expected, of {words.found.ranked_by}")]
     columns += [Column("saves", legend="expected, of the whole job")] if has_end else []
-    columns.append(Column("pays after", legend="the shortest job that saves what the measurement takes"))
+    columns.append(Column("pays after", legend="the job length from which measuring pays"))
     rows = list[list[Cell]]()
     for each in advice.measurements:
         row: list[Cell] = [measurement_words(each), counted(each.ranks), significant(each.busy / _HOUR)]

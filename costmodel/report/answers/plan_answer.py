@@ -183,7 +183,7 @@ def invalid_document(view: PlanView, why: str = "Invalid plan; nothing was compu
 def _next_commands(case: LoadedScenario, commands: Sequence[Sequence[str]]) -> list[Line]:
     """The next commands, one per line; a short answer has only the first."""
     lines = [next_command(case, *each, before="     " if place else "Next:") for place, each in enumerate(commands)]
-    return [lines[0], *([Detail(lines[1:], "a further command")] if lines[1:] else [])]
+    return [lines[0], *([Detail(lines[1:], "another command")] if lines[1:] else [])]
 
 
 def plan_verdict(case: LoadedScenario, answer: PlanAnswer) -> Verdict:

@@ -128,11 +128,11 @@ def neighbours_document(view: PlanView, found: Sequence[Neighbour]) -> AnswerDoc
         rows.append([f"  {each.words}", *figures, _change_words(asked, costs, each)])
         settings.append(trial_settings(each.trial, searched=False))
     prices = price_lines(asked.facts.price) if any(map(is_money, shown)) else []
-    table = Table(columns, rows, settings=settings, rest="every neighbour, and further results")
+    table = Table(columns, rows, settings=settings, rest="all neighbours, more results")
     beneath = [Abridged(f"  {line.plain.strip()}", short="", added="the price") for line in prices]
     lead = "Each plan differs from this one in one choice."
     short = _short_table(asked, costs, found, shown[:2])
-    section = Section("neighbours", "The plans next to it", lead, table=table, beneath=beneath, short=short)
+    section = Section("neighbours", "Its neighbours", lead, table=table, beneath=beneath, short=short)
     return plan_document(view, "explain", lambda: [section], closing=_closing_lines(view, asked, found))
 
 

@@ -254,7 +254,7 @@ _MEMORY_ROLES = {
 def rl_ledger(answer: RlAnswer) -> MemoryLedger:
     """The memory of every part while generating answers and while updating the policy."""
     found, stated = answer.memory, fit_verdict(answer.costs)
-    where = "One GPU, which does both in turns" if found.colocated else "A GPU that generates, and one that trains"
+    where = "Per GPU (colocated)" if found.colocated else "Per GPU that generates, and per GPU that trains"
     words = f"  {room_words(found.peak, found.usable)}   {stated}"
     return MemoryLedger(
         where,
@@ -269,7 +269,7 @@ def rl_ledger(answer: RlAnswer) -> MemoryLedger:
             )
             for part in found.parts
         ],
-        [LedgerSum("in all", len(found.parts), total="memory_peak")],
+        [LedgerSum("peak", len(found.parts), total="memory_peak")],
         found.usable,
         "usable",
         styled(words, {"fits": GOOD, "does not fit": BAD}.get(stated, WARN)),
@@ -327,14 +327,14 @@ def _run_facts(answer: RlAnswer) -> list[tuple[str, str]]:
     rows = [
         (
             "iterations",
-            f"{steps} of {show_time(costs['iteration_time'])}, as stated; no law gives how many a score takes",
+            f"{steps} × {show_time(costs['iteration_time'])} (workload.iterations; not predicted for a score)",
         ),
         ("failures", f"one every {show_time(costs['mtbf'])}{often}"),
-        ("checkpoint", f"{show(costs['checkpoint_size'], 'B')}: states of {models}"),
+        ("checkpoint", f"{show(costs['checkpoint_size'], 'B')}: weights and optimizer of {models}"),
     ]
     if answer.iteration.sync is not None:
         held = show(float(answer.iteration.sync.experience), "B")
-        rows.append(("", f"and up to {held} of answers with their version of the weights and place in it"))
+        rows.append(("", f"and up to {held} of answers in flight"))
     rows.append(("interval", f"{show_time(costs['checkpoint_interval'])}, in whole iterations"))
     rows.append(("restart", show_time(costs["restart_time"])))
     if answer.inputs.engines is not None and cap_over_rating(answer.inputs.trainer.inputs.case) < 1:

@@ -81,7 +81,7 @@ def sizes_section(found: ScalingResult) -> Section:
         columns += [
             Column("", "l", drop=1, face="terminal"),
             Column("efficiency"),
-            Column("what grows, of the time", "l"),
+            Column("terms that grow (share)", "l"),
         ]
     columns += [
         *([Column("best plan", "l")] if found.best else []),
@@ -169,8 +169,8 @@ def bend_sentence(found: ScalingResult) -> str:
     stated = [_term_words(found, term) for term, _ in after.grew[:2]]
     reason = f"{and_list(stated)} grow{'s' if len(stated) == 1 else ''}" if stated else "no single term grows"
     if "bubble" in dict(after.grew) and before.found.waves != after.found.waves:
-        reason += f"; micro-batches of a replica fall from {_waves_text(before)} to {_waves_text(after)} × pp"
-    return f"Bends after {before.found.text}: {reason}."
+        reason += f"; micro-batches per replica fall from {_waves_text(before)} × pp to {_waves_text(after)} × pp"
+    return f"Efficiency drops after {before.found.text} GPUs: {reason}."
 
 
 def _waves_text(row: ScaledSize) -> str:

@@ -430,7 +430,7 @@ def counts_words(words: SearchWords[Inputs, Plan]) -> str:
         first, _, rest = words.keeps.partition(" ")
         parts.append(f"{tally.kept:,} {first}{'s' if tally.kept == 1 else ''} {rest}")
     if safe is not None and tally.kept:
-        parts[-1] += f", {tally.safe:,} with {percent(safe, 2)} chance"
+        parts[-1] += f", {tally.safe:,} with a chance of {percent(safe, 2)}"
     return " · ".join(parts)
 
 
@@ -458,7 +458,7 @@ def _closing_lines(words: SearchWords[Inputs, Plan]) -> list[Line]:
         return words.front_closing()
     after = words.after_none()
     settings = words.settings(found.best[0]) if found.best else {}
-    beside = Detail([shell_line("Plans next to it:", command(words.case, "explain", "plan", settings=settings))])
+    beside = Detail([shell_line("Neighbours:", command(words.case, "explain", "plan", settings=settings))])
     return [*words.closing(), beside, *after] if found.best else after
 
 
@@ -491,7 +491,7 @@ def _no_plan_sentence(words: SearchWords[Inputs, Plan]) -> str:
     if found.stopped:
         return f"Stopped after {whole.candidates:,} plans; none of those fits."
     code, count = next(whole.against(), ("", 0))
-    most = f" {code} {words.reasons[code].title} refuses {count:,} of {whole.candidates:,}." if code else ""
+    most = f" {code} {words.reasons[code].title} rejects {count:,} of {whole.candidates:,}." if code else ""
     return f"{'No plan fits.' if whole.evaluated else 'No plan is valid.'}{most}"
 
 
@@ -604,7 +604,7 @@ def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: i
     return Section(
         "front",
         "Memory against time" if (x, y) == ("memory_peak", "step_time") else f"{x} against {y}",
-        f"On the front lie {len(front.rows):,} plans that no other beats in both.",
+        f"{number_of(len(front.rows), 'plan')} on the Pareto front: no other plan beats them in both.",
         [partial(draw_front, words)],
         [drawing, styled(f"  {legend}", DIM), Text()],
         _plan_table(words, listed, columns),
@@ -708,13 +708,18 @@ def values_section(words: SearchWords[Inputs, Plan]) -> Section:
         Column("plans", drop=1),
         Column("fit", drop=2),
     ]
-    columns += [Column("keep"), Column("best plan", "l")]
-    columns += [*(column for column, _ in figures), Column("why not the others", "l", drop=0 if faulty else 3)]
+    columns += [Column(_kept_head(words)), Column("best plan", "l")]
+    columns += [*(column for column, _ in figures), Column("rejected because", "l", drop=0 if faulty else 3)]
     rows = [_value_row(words, part, figures) for part in parts]
     more = len(parts) - MOST_VALUES
     cut = [styled(f"  {more:,} more: --json has all", DIM)] if more > 0 else []
     lead = "The best plan at each value, and how many plans there are valid, fit and meet the limits."
     return Section("values", "At each value", lead, table=Table(columns, rows, most=MOST_VALUES), cut=cut)
+
+
+def _kept_head(words: SearchWords[Inputs, Plan]) -> str:
+    """The head of the column that counts plans that meet all limits, with the required chance if there is one."""
+    return "meet limits" if words.found.safe is None else "sure"
 
 
 def _value_row(
@@ -763,7 +768,7 @@ def reason_lines(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
     """Lines on every reason against plans: its meaning, how many plans it rejects, and an example."""
     whole = words.found.tally.whole
     refused = sum(count for _, count in whole.against())
-    yield styled(f"Why not: {refused:,} of {whole.candidates:,} plans are refused", HEAD)
+    yield styled(f"Why not: {refused:,} of {whole.candidates:,} plans are rejected", HEAD)
     yield styled("  each is counted under the first reason that applies", DIM)
     for code, count in whole.against():
         reason = words.reasons[code]
@@ -796,5 +801,5 @@ def reasons_section(words: SearchWords[Inputs, Plan]) -> Section:
         rows.append([code, reason.title, f"{count:,}", share, example, reason.meaning])
     if not any(row[4] for row in rows):
         columns, rows = [*columns[:4], columns[5]], [[*row[:4], row[5]] for row in rows]
-    lead = "Each refused plan counts under the first reason that applies."
+    lead = "Each rejected plan counts under the first reason that applies."
     return Section("why-not", "Why not the others", lead, table=Table(columns, rows), face="page")

@@ -110,13 +110,13 @@ class RlWords(SearchWords[RlSearchInputs, RankedSplit]):
         workload, stack = self.case.scenario.workload, inputs.case.stack
         added = {}
         if stack.apart and not workload.staleness and "workload.staleness" not in self.paths:
-            added["answers of older weights"] = "--over workload.staleness=0,1"
+            added["stale weights"] = "--over workload.staleness=0,1"
         if "partial" in stack.rollouts and workload.rollouts == "batch" and "workload.rollouts" not in self.paths:
             added["partial rollouts"] = "--over workload.rollouts=batch,partial"
         if not added:
             return stated
-        named = f"{' and '.join(added)}; {' '.join(added.values())}"
-        return [styled(f"  Not searched: {named} adds them"), *stated]
+        named = f"{' and '.join(added)}; add {'them' if len(added) > 1 else 'it'} with {' '.join(added.values())}"
+        return [styled(f"  Not searched: {named}"), *stated]
 
     def yours(self) -> list[Line]:
         """A line on the scenario's own plan compared with the best."""
@@ -125,7 +125,7 @@ class RlWords(SearchWords[RlSearchInputs, RankedSplit]):
             return []
         if own.refused:
             code = own.refused[0]
-            return [styled(f"  yours is refused: {code} {REFUSALS[code].title}: {reason(own, code)}", BAD)]
+            return [styled(f"  yours is invalid: {code} {REFUSALS[code].title}: {reason(own, code)}", BAD)]
         words = f"  yours ({rl_plan_text(own)})"
         time = result("iteration_time", own.costs["iteration_time"])
         if own.broken:
@@ -133,7 +133,7 @@ class RlWords(SearchWords[RlSearchInputs, RankedSplit]):
         if not ranking.best or ranking.your_rank is None:
             return [styled(f"{words} takes {time}")]
         ratio = own.costs["iteration_time"] / ranking.best[0].costs["iteration_time"]
-        rest = f"; the best is {ratio:.2f} × faster" if ratio > SAME_AS_BEST else ""
+        rest = f"; the best is {ratio:.2f} × as fast" if ratio > SAME_AS_BEST else ""
         rest = rest or ("; none is better" if ranking.your_rank == 1 else "")
         return [styled(f"{words} takes {time} and ranks {ordinal(ranking.your_rank)}{rest}")]
 

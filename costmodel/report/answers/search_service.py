@@ -60,7 +60,6 @@ from costmodel.report.terminal.serving_formatting import (
     rent_words,
     replica_words,
     result,
-    short_result,
     waiting_lines,
     whole_nodes_words,
 )
@@ -211,14 +210,15 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
             self.cell(rate, significant, head="req/s"),
             *(self._time(name, head, drop) for name, head, drop in (
                 ("tpot", "tpot", 0), ("tpot_high", "tpot P90", 4), ("ttft_p99", "ttft p99", 0),
-                ("ttft_p99_high", "p99 P90", 3))),
+                ("ttft_p99_high", "ttft p99 P90", 3))),
         ]  # fmt: skip
-        columns += [self.cell("in_time_share", _percent_or_dash, head="in time", drop=5)] if timed else []
+        columns += [self.cell("in_time_share", _percent_or_dash, head="SLO met", drop=5)] if timed else []
         columns += [(Column("chance", result=OWN, drop=6), self._chance)]
         columns += [self.cell(throughput, significant, head="tok/s/GPU", drop=later)]
         columns += [self.cell(rent, significant, head="rent/M out", drop=8 if own else 0)] if money else []
         columns += [self.figure(name) for name in own]
-        return [*columns, (Column("binds", "l", drop=2), lambda plan: plan.binding), (Column("", "l"), self._state)]
+        columns += [(Column("limited by", "l", drop=2), lambda plan: plan.binding)]
+        return [*columns, (Column("", "l"), self._state)]
 
     def figure(self, name: str) -> PlanColumn[RankedPlan]:
         """A column of a result, or of the GPUs that are paid for."""
@@ -344,28 +344,28 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         found, best = self.found, self.found.best[0]
         which = ", the nearest plan" if best.broken else "" if found.is_safe else ", the surest plan"
         fleet = found.offers.smaller or found.fleet
-        which = which or (", plan 1" if fleet is not None else "")
-        lines: list[Line] = [shell_line(f"Next{which}:", command(self.case, "estimate", settings=self.settings(best)))]
-        if fleet is not None:
-            lines = [Detail(lines, "a further command")]
-            kind = "replica" if fleet.prefill is None else "instance"
-            named = f"Next, with the {number_of(fleet.costs['replicas'], kind)} you need:"
-            named = f"Next, the fewest GPUs, {fleet.costs['gpus']:,.0f}:" if found.offers.smaller is not None else named
-            lines.append(shell_line(named, command(self.case, "estimate", settings=fleet_settings(found, fleet))))
-        return lines
+        of_best = command(self.case, "estimate", settings=self.settings(best))
+        if fleet is None:
+            return [shell_line(f"Next{which}:", of_best)]
+        kind = "replica" if fleet.prefill is None else "instance"
+        named = f"Next, with the {number_of(fleet.costs['replicas'], kind)} you need:"
+        named = f"Next, the fewest GPUs, {fleet.costs['gpus']:,.0f}:" if found.offers.smaller is not None else named
+        of_fleet = command(self.case, "estimate", settings=fleet_settings(found, fleet))
+        return [shell_line(named, of_fleet), Detail([shell_line(f"Plan 1{which}:", of_best)], "another command")]
 
     def after_none(self) -> list[Line]:
         """The next search to run, with the settings of the first remedy."""
         if self.found.fleet is None:
             return self._next_search()
-        return [Detail(self._next_search, "a further command")] if self._offers_others else []
+        return [Detail(self._next_search, "another command")] if self._offers_others else []
 
     def _next_search(self) -> list[Line]:
         """The command of a search with the settings of the first remedy; empty without remedies."""
         if not self.found.offers.remedies:
             return []
         settings = dict(setting.split("=", 1) for setting in self.found.offers.remedies[0].settings)
-        return [shell_line("Next:", command(self.case, "search", settings=settings))]
+        label = "With the first change:" if self.found.best else "Next:"
+        return [shell_line(label, command(self.case, "search", settings=settings))]
 
     def conclusion(self) -> str:
         """The best plan and the rate that it answers."""
@@ -391,7 +391,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
                 if math.isfinite(plan.costs[name])
             )
             stated.append("; ".join(beside))
-        return [*stated, f"Its rate is bound by the {plan.binding}."]
+        return [*stated, f"Its rate is limited by: {plan.binding}."]
 
     def value_figures(self, parts: Sequence[PlanCounts[RankedPlan]]) -> list[PlanColumn[RankedPlan]]:
         """Columns with the objective, the GPUs that the load needs, and their rent."""
@@ -454,7 +454,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         single = self._workload.single_token and name.startswith("tpot")
 
         def text(value: float) -> str:
-            return "—" if single else short_result(name, value)
+            return "—" if single else result(name, value)
 
         column, cell = self.cell(name, text, head=head, drop=drop)
         return column, lambda plan: cell(plan) if math.isfinite(plan.costs[name]) else text(plan.costs[name])
@@ -478,19 +478,19 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         yield from self._rates_words(heads)
         there = [name for name in ("tok/s/GPU", "rent/M out") if name in heads]
         beside = f"times and chance: at the scenario's load, to {chance_meaning(self.found.inputs.case)}"
-        yield _column_legend(f"{' and '.join(there)}: at that rate; {beside}")
+        yield _column_legend(f"{', '.join(there)}: at that rate; {beside}")
         if PAID_HEAD in heads:
             yield _column_legend("GPUs paid: those that the load needs; of a node with a price of its own, all of it")
             yield _column_legend("rent/month: these GPUs for 730 h; rent/M out: only the GPUs in use")
         elif _HEADS["rent_needed"] in heads:
             yield styled("  rent/month: of the GPUs that the load needs, for 730 h", DIM)
-        if "in time" in heads:
-            words = "requests at that load whose own first token and time per token are within the limits"
-            yield _column_legend(f"in time: {words}")
+        if "SLO met" in heads:
+            words = "share of requests at that load that meet both limits on time"
+            yield _column_legend(f"SLO met: {words}")
         if alike := sum(part.alike for part in self.found.service_parts):
-            yield styled(f"  ep: {number_of(alike, 'plan')} with more of it and the same figures left out", DIM)
+            yield styled(f"  ep: {number_of(alike, 'plan')} with more of it and the same results left out", DIM)
         if any(OVERLOAD & {*each.broken} for each in plans):
-            yield styled("  no end: requests arrive faster than they are answered", DIM)
+            yield styled("  ∞: requests arrive faster than they are answered", DIM)
         fastest = max((part.fastest for part in self.found.service_parts), default=math.inf)
         for limit in self._limits():
             if past := faster_than_memory(limit, fastest):
@@ -504,7 +504,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         sure = "" if self.found.safe is None else f" with a chance of {percent(self.found.safe, 2)}"
         most = f"the highest rate that {kept}{' as expected' if self.found.expected_rates else sure}"
         if not self.waits:
-            chance = "" if self.found.safe is None else f", with {percent(self.found.safe, 2)} chance"
+            chance = "" if self.found.safe is None else f" with a chance of {percent(self.found.safe, 2)}"
             short = f"{brief}{' as expected' if self.found.expected_rates else chance}"
             yield Abridged(f"  req/s: {most}", DIM, short=f"  req/s: {short}", added="what columns mean")
             return
@@ -647,13 +647,13 @@ def _percent_or_dash(value: float) -> str:
 
 def _gpus_with_chance(plan: RankedPlan, words: str = "") -> str:
     """The number of GPUs of a plan and its chance, in words."""
-    return f"{number_of(plan.costs['gpus'], 'GPU')}{words} at {_percent_or_dash(plan.costs[OWN])}"
+    return f"{number_of(plan.costs['gpus'], 'GPU')}{words}: {_percent_or_dash(plan.costs[OWN])} chance"
 
 
 def _two_sizes(expected: RankedPlan, safe: RankedPlan, words: str = "") -> str:
     """The numbers of GPUs by the average prediction and with the preferred chance, in words."""
-    large = f"{counted(safe.costs['gpus'])} at {_percent_or_dash(safe.costs[OWN])}"
-    return f"{_gpus_with_chance(expected, words)}, {large} (--safe off takes the first)"
+    few = counted(expected.costs["gpus"])
+    return f"{_gpus_with_chance(expected, words)}; {_gpus_with_chance(safe)} (--safe off shows {few})"
 
 
 def _sizes_of_instance(ranked: RankedPlan) -> list[dict[str, float]]:

@@ -188,7 +188,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
             yield _not_searched(f"{2 * cp:.0f} ranks of context parallelism", more)
         offers = stack.offload is not None and "activations" in stack.offload.of
         if again and offers and space.offload is None:
-            yield _not_searched("activations on the host in place of recomputing", "search.offload=[[],[activations]]")
+            yield _not_searched("offload instead of recompute", "search.offload=[[],[activations]]")
 
     def yours(self) -> list[Line]:
         """Lines on the rank of your own plan, and on the time that the best plan saves."""
@@ -202,12 +202,12 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         if found.your_rank is None:
             code = (*own.refused, *own.broken)[0]
             stated = f"{code} {REFUSALS[code].title}: {reason(own, code)}"
-            return [styled(f"  yours ({words}) is refused: {stated}", BAD)]
+            return [styled(f"  yours ({words}) is {'invalid' if own.refused else 'rejected'}: {stated}", BAD)]
         if not found.best:
             return [styled(f"  yours ({words}) works, but is not in the search space")]
         ratio = own.costs["step_time"] / found.best[0].costs["step_time"]
         faster = ratio > SAME_AS_BEST
-        rest = f"; the best is {ratio:.2f} × faster" if faster else "; none is better" if found.your_rank == 1 else ""
+        rest = f"; the best is {ratio:.2f} × as fast" if faster else "; none is better" if found.your_rank == 1 else ""
         lines: list[Line] = [styled(f"  yours ({words}) ranks {ordinal(found.your_rank)}{rest}")]
         return [*lines, Detail([self._gain(own.costs["step_time"])], "what the best plan gains")] if faster else lines
 
@@ -224,7 +224,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         block = one_row(plan.structure, **plan.sizes)
         need = need if closest else f"{need}{largest_line_words(inputs, block)}"
         lines: list[Line] = [
-            styled(f"No plan {'keeps the limits' if closest else 'fits'}.", BAD),
+            styled(f"No plan {'meets the limits' if closest else 'fits'}.", BAD),
             styled(f"  nearest   {self._whole(plan)}"),
             styled(f"            {need}"),
         ]
@@ -239,11 +239,11 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return remedy_lines(self.found.remedies, indent="  ") or [styled(f"  {words}") for words in none]
 
     def _batch_words(self, remedy: Remedy) -> Line:
-        """A line on a batch that refuses nearly all plans, and what another one near it gains."""
+        """A line on a batch that rejects nearly all plans, and what another one near it gains."""
         batch, lost = f"{float(self.found.inputs.global_batch):,.0f}", percent(lost_to_batch(self.found.tally), 2)
         valid = "" if remedy.valid is None else f"{number_of(remedy.valid, 'valid plan')}, "
         gained = f"{setting_options(self.case, remedy.settings)}: {valid}{remedy.note}"
-        return styled(f"  A batch of {batch} refuses {lost} of the plans that are valid otherwise. {gained}", WARN)
+        return styled(f"  A batch of {batch} makes {lost} of the otherwise valid plans invalid. {gained}", WARN)
 
     def remedy_fields(self) -> list[dict[str, Any]]:
         """The remedies as plain values."""
@@ -361,7 +361,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
             return []
         stated = f"these {count}" if count == len(chances) else f"the first {count}"
         last = f", plan {count} with {chance_words(chances[count - 1])}" if count > 2 else ""
-        first = f"Any of {stated} may be fastest: plan 1 beats plan 2 with {chance_words(chances[1])} chance"
+        first = f"Any of {stated} may be fastest: plan 1 beats plan 2 with a chance of {chance_words(chances[1])}"
         return [Abridged(f"  {first}{last}", short=f"  {first}", added="")]
 
     def _roomier(self) -> Iterator[Line]:
@@ -380,16 +380,16 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
                 gib(winner.costs["memory_peak"] - free[0].costs["memory_peak"]),
                 self.found.best.index(free[0]),
             )
-            yield styled(f"  1 is tight: {place + 1} takes {percent(slower)} longer and {room} GiB less", DIM)
+            yield styled(f"  Plan 1 is tight: plan {place + 1} takes {percent(slower)} longer and {room} GiB less", DIM)
 
     def _behind_risk(self, winner: Ranked, safe: Sequence[Ranked]) -> Text:
         """How much slower the first plan that surely fits is than plan 1, which is at risk."""
-        risk = f"  1 fits with a chance of {chance_words(winner.costs['fit_chance'])}"
+        risk = f"  Plan 1 fits with a chance of {chance_words(winner.costs['fit_chance'])}"
         if not safe:
-            return styled(f"{risk}; --safe 90% ranks only plans that fit with 90 %", DIM)
+            return styled(f"{risk}; --safe 90% ranks only plans with at least 90 %", DIM)
         slower = safe[0].costs["step_time"] / winner.costs["step_time"] - 1
         more = f"takes {percent(slower)} longer" if slower >= 0 else f"is {percent(-slower)} faster"
-        return styled(f"{risk}; {self.found.best.index(safe[0]) + 1} fits at P90 and {more} (--safe 90%)", DIM)
+        return styled(f"{risk}; plan {self.found.best.index(safe[0]) + 1} fits at P90 and {more} (--safe 90%)", DIM)
 
 
 _RESULTS = ("step_time", "step_time_low", "step_time_high", "tokens_per_s_per_gpu", "mfu", "hfu", "cost_per_mtoken",
@@ -399,7 +399,7 @@ _TERMS = {key: words for words, key in TIME_TERMS}
 
 def _not_searched(what: str, setting: str) -> Line:
     """A line on an option that the search did not try, with the setting that adds it."""
-    return styled(f"  Not searched: {what}; {shlex.join(['--set', setting])} adds them")
+    return styled(f"  Not searched: {what}; add it with {shlex.join(['--set', setting])}")
 
 
 def _drop_order(head: str) -> int:

@@ -63,8 +63,8 @@ def tornado_section(knobs: Sensitivity, top: int | None = None) -> Section:
     shown, brief = top or _KNOBS_SHOWN, None if top else _BRIEF
     sides = (abs(side) for knob in knobs.knobs[:shown] for side in (knob.low, knob.high))
     widest, written = max(filter(math.isfinite, sides), default=0.0), input_values(knobs.asked.case)
-    columns = [Column("figure", "k"), Column("is", drop=1), Column("turned", drop=3), Column("down"),
-               Column("", "l", drop=2, face="terminal"), Column("up")]  # fmt: skip
+    columns = [Column("input", "k"), Column("value", drop=1), Column("change", drop=3), Column("lower"),
+               Column("", "l", drop=2, face="terminal"), Column("higher")]  # fmt: skip
     rows = []
     for knob in knobs.knobs:
         down, up = (
@@ -78,16 +78,16 @@ def tornado_section(knobs: Sensitivity, top: int | None = None) -> Section:
         words = f"  {len(knobs.knobs) - shown} more move it less"
         cut.append(styled(words, DIM) if top else Abridged(words, DIM, short="", added=""))
     if any(knob.kind == "fitted" for knob in knobs.knobs[:shown]):
-        beneath.append(styled("  fit.*: fitted constants, which costmodel calibrate renews and --set cannot set", DIM))
+        beneath.append(styled("  fit.*: fitted constants; change them with costmodel calibrate, not with --set", DIM))
     result = f"{knobs.result} {words_of(knobs.asked.case.kind).result(knobs.result, knobs.value)}"
-    lead = f"Fitted constants within their spread, all other figures by a tenth. {' '.join(gain_sentences(knobs))}"
+    lead = f"Fitted constants vary by their spread, other inputs by 10 %. {' '.join(gain_sentences(knobs))}"
     return Section(
         "sensitivity",
         f"What moves {knobs.result}",
         lead,
         [partial(_draw_tornado, knobs)],
         [styled(result, HEAD)],
-        Table(columns, rows, most=shown, brief=brief, rest="figure"),
+        Table(columns, rows, most=shown, brief=brief, rest="input"),
         beneath,
         cut,
         folded=True,
@@ -135,7 +135,7 @@ def variation_words(knob: Knob) -> str:
 def change_text(share: float) -> str:
     """A relative change as text, such as "+3 %" or "2 ×"."""
     if math.isinf(share):
-        return "no end"
+        return "∞"
     if abs(share) < 5e-6:
         return "0 %"
     if share >= _SHOWN_AS_FACTOR - 1:
@@ -148,8 +148,10 @@ def gain_sentences(knobs: Sensitivity) -> list[str]:
     """Sentences on the gain from 10 % more of each hardware figure, the largest gain first."""
     sign = 1.0 if knobs.asked.columns[knobs.result].better == "higher" else -1.0
     gains = sorted(((sign * knob.high, knob) for knob in knobs.hardware), key=lambda item: -item[0])
-    stated = [f"10 % more {short_path(knob.path)} buys {gain * 100:.2g} %." for gain, knob in gains[:4] if gain > 1e-5]
-    return stated or ["No figure of the hardware, a tenth larger, makes it better."]
+    improved = f"improves {knobs.result} by"
+    shown = [each for each in gains[:4] if each[0] > 1e-5]
+    stated = [f"10 % more {short_path(knob.path)} {improved} {gain * 100:.2g} %." for gain, knob in shown]
+    return stated or ["No hardware figure improves it when it is 10 % larger."]
 
 
 def sensitivity_json(knobs: Sensitivity) -> dict[str, Any]:

@@ -173,8 +173,8 @@ class ServingView(PlanView):
         notify("sensitivity")
         engine = self.answer.inputs.engine
         time = engine.spread.experts if self.case.model.has_experts else engine.spread.tpot
-        lead = f"Errors of runs of models that the fit of {engine.name} left out: {percent(float(time))} of the time "
-        lead += f"per token, {percent(float(engine.spread.ttft))} of the first token, as standard deviations."
+        lead = f"Standard deviation of errors for models that are not in the fit of {engine.name}: "
+        lead += f"{percent(float(time))} (time per token), {percent(float(engine.spread.ttft))} (first token)."
         return analyses_beside_plan(
             self,
             words,
@@ -273,7 +273,7 @@ def _draw_loads(facts: ServingFacts) -> Draw:
     if math.isfinite(own["tpot"]):
         points.append(PlotPoint(own["tpot"], own["tokens_per_s_per_gpu"], "third", "this load", "own", "this load", 7))
     line = PlotLine([(point.x, point.y) for point in points[: len(trials)]], "quiet")
-    legend = [("first", "keeps the limits"), ("second", "breaks a limit"), ("third", "this load")]
+    legend = [("first", "meets the limits"), ("second", "breaks a limit"), ("third", "this load")]
     seen = {point.role for point in points}
     return Plot(
         "load",
@@ -311,11 +311,11 @@ def serving_traffic(answer: ServingAnswer) -> PlanTraffic:
     waits = [GroupWait(name, costs[f"{name}_exposed"], experts.get(name, "")) for name in _GROUPS]
     own, lines = answer.inputs.engine.kernels.own_all_reduce, list[Line]()
     if own and costs["tp_exposed"] and answer.inputs.kernels.all_reduce is not None:
-        up_to = f"Up to {show(own, 'B')} by the engine's own all-reduce"
-        lines.append(styled(f"{up_to}; larger ones, and those between nodes, by NCCL."))
+        own_words = f"The engine's own all-reduce handles up to {show(own, 'B')} in a node"
+        lines.append(styled(f"{own_words}; NCCL does the rest."))
     lines += [*_cache_transfer_lines(answer), *([styled(_cache_split_sentence(answer))] if sent else [])]
     return PlanTraffic(
-        f"{_step_requests_words(answer)}; prompt: one prompt by itself",
+        f"{_step_requests_words(answer)}; prompt: one prompt alone",
         sent,
         waits,
         ("tpot", costs["tpot"], "of a token's time"),
@@ -328,8 +328,8 @@ def _step_requests_words(answer: ServingAnswer) -> str:
     layout = answer.evaluation.layout
     decodes = significant(scalar(micro_batch(layout, answer.evaluation.in_flight)))
     if scalar(layout.pp) == 1:
-        return f"Sent by each GPU; step: one token for each of {decodes} requests"
-    return f"Sent by each GPU; step: one token for each of {decodes} requests, a micro-batch of {scalar(layout.pp):.0f}"
+        return f"Sent per GPU. step: {decodes} requests, one token each"
+    return f"Sent per GPU. step: {decodes} requests, one token each, a micro-batch of {scalar(layout.pp):.0f}"
 
 
 def _cache_split_sentence(answer: ServingAnswer) -> str:

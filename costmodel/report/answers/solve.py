@@ -73,8 +73,9 @@ def _answer_lines(found: SolveResult) -> list[Line]:
         lines += safety_lines(found, lambda each: _ranges_words(each.reaches), asked.chance_event)
         lines += _lines_at_answer(found)
     elif found.evaluated:
-        where = f"{'tried ' if some else ''}from {first} to {last}"
-        lines.append(styled(f"  No value of {found.path} {where} reaches it{chance_words(goal)}{now}.", BAD))
+        values = f"of the values tried of {found.path}" if some else f"value of {found.path}"
+        none = f"{'None' if some else 'No'} {values} from {first} to {last} reaches it"
+        lines.append(styled(f"  {none}{chance_words(goal)}{now}.", BAD))
         if found.nearest is not None:
             text, point = found.nearest
             lines.append(styled(f"  nearest   {say(goal.column, goal.value(point))} at {readable(text)}"))
@@ -177,7 +178,7 @@ def trend_lines(leads_past: str | None) -> list[Line]:
         return []
     if leads_past:
         return [styled(f"  values past {readable(leads_past)} come nearer: state a range that includes them", WARN)]
-    return [styled("  by their trend, no value outside of these reaches it", DIM)]
+    return [styled("  values outside this range do not reach it either, by the trend", DIM)]
 
 
 def chance_words(goal: Target) -> str:
@@ -203,10 +204,10 @@ def safety_lines(found: SolveResult, values: Callable[[SolveResult], str], aim: 
     else:
         edges = [readable(each.answer or "") for each in (found.expected, found)]
         first, own = edges if edges[0] != edges[1] else map(values, (found.expected, found))
-        both = f"{first} at the expected value, {own} {chance} {aim}"
-        yield styled(f"  {both} (--safe off takes the first)", DIM)
+        both = f"{first} on average; {own} {chance} {aim}"
+        yield styled(f"  {both} (--safe off gives {first})", DIM)
     if not found.target.has_band and not column.endswith(("_low", "_high")):
-        yield styled(f"  {column} has no band: its expected value rules", DIM)
+        yield styled(f"  {column} has no range: its average prediction counts", DIM)
     elif found.is_safe and found.target.share is None and found.target.has_band:
         yield styled(f"  {column} is itself counted with that chance", DIM)
     elif found.target.share not in (None, SAFE):

@@ -54,7 +54,7 @@ def sweep_document(swept: SweepResult, *, chart: bool = False) -> AnswerDocument
         about.append(styled(f"Stopped after {len(swept.points):,} of {swept.total:,} combinations.", BAD))
     broken = sum(not point.costs for point in swept.points)
     counted = number_of(len(swept.points), "point") + (f", {broken:,} without an answer" if broken else "")
-    made = "the best of a search over the plan alone" if swept.best else "costmodel estimate"
+    made = "with the best plan for its --set" if swept.best else "costmodel estimate with its --set"
     last: list[Line] = [_chart_of(swept), Text()] if chart else []
     return AnswerDocument(
         swept.asked.case,
@@ -65,7 +65,7 @@ def sweep_document(swept: SweepResult, *, chart: bool = False) -> AnswerDocument
         [combinations_section(swept)],
         remark_lines(swept.points, "N003", "N023"),
         remark_codes(swept.points, "N003", "N023"),
-        [*last, styled(f"{counted}; each is {made} with its --set.", DIM), *_next_lines(swept)],
+        [*last, styled(f"{counted}; each is {made}.", DIM), *_next_lines(swept)],
     )
 
 

@@ -193,7 +193,7 @@ def _cost_words(inputs: TrainingInputs, costs: dict[str, float]) -> str:
 # --- A training plan as answers show it
 
 
-LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "computed again", "kernels": "kernels below peak"}
+LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "recomputed", "kernels": "kernels below peak"}
 
 _LARGE = 5  # terms of a short answer
 
@@ -285,8 +285,8 @@ class TrainingView(PlanView):
 
         words = "Where the time goes", "where the step goes"
         terms = parts_section(words, "", step_parts(self.answer), "of the step", wide=32, face="terminal")
-        lead = f"{percent(self.answer.costs['mfu'])} of the step is the ideal, all model FLOP at the peak; each bar "
-        lead += "comes on top."
+        ideal = percent(self.answer.costs["mfu"])
+        lead = f"At peak FLOP/s the step would take {ideal} of this time; each bar is a loss."
         table, figure = partial(_losses_table, self), partial(_draw_time, self)
         return [terms, Section("time", words[0], lead, [figure], table=table, folded=True, face="page")]
 
@@ -455,7 +455,7 @@ def training_traffic(answer: Answer, effects: Sequence[Line] = ()) -> PlanTraffi
     step = answer.evaluation.costs.row()["step_time"]
     beneath = [*_rack_line(answer), *after_blank(effects)]
     return PlanTraffic(
-        "Per GPU and step, columns as nccl-tests", sent, groups, ("step_time", step, "of the step"), beneath=beneath
+        "Per GPU and step; columns as in nccl-tests", sent, groups, ("step_time", step, "of the step"), beneath=beneath
     )
 
 

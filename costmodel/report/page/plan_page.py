@@ -128,7 +128,7 @@ def results_part(view: PlanView, traces: Traces) -> PagePart:
         for name, value in view.answer.costs.items()
         if name in view.columns and math.isfinite(value)
     ]
-    lead, table = "Each figure opens its equation, its inputs and their sources.", ("result", "value", "meaning")
+    lead, table = "Click a number to see its equation, inputs and sources.", ("result", "value", "meaning")
     return PagePart("results", "Every figure", lead, tables=[PageTable(table, rows, "lrl")], screen_only=True)
 
 

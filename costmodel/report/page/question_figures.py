@@ -61,7 +61,7 @@ def trial_figure(
         PlotPoint(x, trial.value, _trial_role(trial), f"{trial.setting}: {text_of(trial.value)}", trial.setting)
         for x, trial in placed
     ]
-    legend = [("first", "keeps the limits"), ("second", "breaks a limit")]
+    legend = [("first", "meets the limits"), ("second", "breaks a limit")]
     seen = {point.role for point in points}
     written = {x: readable(trial.written) for x, trial in placed}
     across = PlotAxis(axis, axis_label, xs[0] > 0 and xs[-1] / xs[0] >= _SPREAD, at=written)
@@ -155,7 +155,7 @@ def tornado_figure(found: Sensitivity) -> Bars:
         for knob in found.knobs[:_KNOBS]
     ]
     first = f"{found.knobs[0].settable} moves it most." if found.knobs else "Nothing moves it."
-    legend = (("lower", "figure turned down"), ("higher", "figure turned up"))
+    legend = (("lower", "input lower"), ("higher", "input higher"))
     return Bars("sensitivity", f"What moves {found.result}", first, rows, f"change of {found.result}", _signed_percent,
                 legend=legend, unit=0.01)  # fmt: skip
 
@@ -163,7 +163,7 @@ def tornado_figure(found: Sensitivity) -> Bars:
 def _signed_percent(share: float) -> str:
     """A change in percent with its sign."""
     if not math.isfinite(share):
-        return "no end"
+        return "∞"
     return f"{'+' if share > 0 else '−'}{significant(abs(share) * 100)} %" if abs(share) >= 5e-6 else "0 %"
 
 

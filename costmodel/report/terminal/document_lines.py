@@ -44,7 +44,7 @@ def table_lines(table: Table, short: Table | None = None, least: Table | None = 
     count = len(table.rows[: table.most])
     if table.brief is None or count <= table.brief:
         return [cell_table(table, table.most)]
-    words = number_of(count - table.brief, f"more {table.rest}" if table.brief else table.rest)
+    words = number_of(count - table.brief, table.rest)
     return short_or_full(
         [cell_table(table, table.brief)] if table.brief else [], [cell_table(table, table.most)], words
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
+from costmodel.ground.counts import number_of
 from costmodel.ground.errors import WARNINGS, Fault, Place
 from costmodel.report.terminal.layout import BAD, DIM, WARN, laid_out, unwrapped, visible_text
 
@@ -27,11 +28,17 @@ def _fault_lines(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
         yield from fault_lines(alike[0], width)
         if len(alike) > 1:
             yield Text(more_places(alike), style=DIM)
-    count = len(found)
     if left := sum(map(len, gathered[MOST_FAULTS:])):
         yield Text(f"and {left:,} more", style=DIM)
     known = found[0].code if found else "D002"
-    yield Text(f"{count:,} fault{'s' if count > 1 else ''}. For details: costmodel explain {known}", style=DIM)
+    yield Text(f"{_count_words(found)}. Details: costmodel explain {known}", style=DIM)
+
+
+def _count_words(found: Sequence[Fault]) -> str:
+    """The numbers of errors and warnings in words, such as "2 errors and 1 warning"."""
+    warnings = sum(fault.code in WARNINGS for fault in found)
+    counts = (len(found) - warnings, "error"), (warnings, "warning")
+    return " and ".join(number_of(count, kind) for count, kind in counts if count)
 
 
 def grouped_faults(found: Sequence[Fault]) -> list[list[Fault]]:
@@ -52,7 +59,8 @@ def grouped_faults(found: Sequence[Fault]) -> list[list[Fault]]:
 def more_places(alike: Sequence[Fault]) -> str:
     """The number of further places with the same fault, and a few of them."""
     places = ", ".join(_other_place(fault, alike[0]) for fault in alike[1 : _MOST_ALIKE + 1])
-    return f"the same fault is in {len(alike) - 1:,} more places: {places}, …"
+    word = "warning" if alike[0].code in WARNINGS else "error"
+    return f"the same {word} is in {len(alike) - 1:,} more places: {places}, …"
 
 
 def _other_place(fault: Fault, first: Fault) -> str:

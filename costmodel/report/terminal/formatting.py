@@ -32,6 +32,11 @@ _DIGITS = re.compile(r"(\d{4,})(\.\d+)?( .*)?\Z", re.ASCII)
 _SURELY = 0.995  # a chance that rounds to 99 % and more
 _MULTIPLES = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 BAND, ENDS = "P10 – P90", ("low", "high")
+MISSES = {  # what a result does that breaks a limit, by the kind of limit
+    "at_most": "exceeds its limit of",
+    "at_least": "falls below its limit of",
+    "target": "misses its target of",
+}
 
 
 def fit_words(chance: float) -> str:

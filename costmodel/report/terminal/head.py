@@ -248,7 +248,7 @@ def _price_and_source(price: AcceleratorPrice) -> Iterator[tuple[str, str]]:
 
 def left_out_words(left: ForeignPrice) -> str:
     """A price that was stated for another machine, in words."""
-    return f"{left.text} is the price for {left.of} and was left out"
+    return f"your price, {left.text}, is for {left.of} only"
 
 
 def price_lines_of_all(found: Iterable[AcceleratorPrice]) -> list[Text]:

@@ -38,7 +38,7 @@ from costmodel.estimate.training_answer.evaluate_training import memory_of_one_k
 from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import chance_words, counted, gib, percent, show, show_time
-from costmodel.report.terminal.formatting import and_list, or_list, result
+from costmodel.report.terminal.formatting import MISSES, and_list, or_list, result
 from costmodel.report.terminal.layout import CellTable, Detail, Line, styled
 
 if TYPE_CHECKING:
@@ -256,9 +256,6 @@ _RUN_RESULTS: dict[str, Callable[[TrainingInputs, dict[str, float]], str]] = {
 # --- what is wrong with one plan, in the figures of its own case; and what would fix it
 
 
-_BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
-
-
 def reason(answer: Answer, code: str) -> str:
     """The reason behind a code against a plan, as a sentence with the plan's numbers."""
     return reason_of(answer.inputs, answer.evaluation.block, answer.evaluation.costs.row(), code)
@@ -314,10 +311,10 @@ def _missed_limit(inputs: TrainingInputs, limit: Limit, value: float) -> str:
         name, value, bound = "memory_peak", value * float(inputs.usable_memory), bound * float(inputs.usable_memory)
     off = result(name, abs(value - bound))
     off = f"{off.removesuffix(' %')} points" if off.endswith("%") else off
-    missed = f"{limit.key} {result(name, value)} is {off} {_BOUNDS[limit.kind]}"
+    missed = f"{limit.key} {result(name, value)} {MISSES[limit.kind]}"
     around = f" ± {percent(limit.within)}" if limit.kind == "target" else ""
-    share = f" ({percent(float(limit.value))} of what is usable)" if limit.column == "memory_share" else ""
-    return f"{missed} its {limit.kind} {result(name, bound)}{around}{share}"
+    share = f" ({percent(float(limit.value))} of usable memory)" if limit.column == "memory_share" else ""
+    return f"{missed} {result(name, bound)}{around}{share} by {off}"
 
 
 def _size(block: Block, name: str) -> float:
@@ -657,7 +654,7 @@ def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:
     own = [remedy for remedy in found if remedy.price not in ("money", "job")]
     together = bool(own) and all(len(remedy.settings) > 1 and not remedy.note for remedy in own)
     rows = [_remedy_row(remedy, first=not place, priced=priced) for place, remedy in enumerate(found)]
-    names = ("costs" if priced else "", "what to set", "memory", "step", "")
+    names = ("cost in" if priced else "", "what to set", "memory", "step", "")
     grid = CellTable(names, rows, "llrrl", headed=priced, indent=indent)
     small = [(mark, memory, step, words) for mark, words, memory, step, _ in rows]
     heads = (names[0], "memory", "step", "what to set")

@@ -30,7 +30,7 @@ from costmodel.ground.units import (
 )
 from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.document import computed, traced
-from costmodel.report.terminal.formatting import BAND, ENDS, and_list, range_of
+from costmodel.report.terminal.formatting import BAND, ENDS, MISSES, and_list, range_of
 from costmodel.report.terminal.head import job_lines, origin_lines, price_lines, remarks_of_plans, subject_words
 from costmodel.report.terminal.layout import BAD, HEAD, CellTable, Line, styled
 from costmodel.report.terminal.refusals import reason as training_reason
@@ -133,8 +133,8 @@ def _reason_details(answer: RlAnswer, code: str) -> str:
         return f"{ranks:.0f} of {total:.0f}, in nodes of {float(answer.inputs.case.node.accelerators):.0f}."
     if code == "R018":
         inputs = answer.inputs
-        batch = f"{counted(inputs.mini_batch)} over dp {inputs.packing.dp:.0f} are {inputs.answers_of_rank:.0f}"
-        return f"{batch}, and the micro-batch is {counted(float(inputs.plan.micro_batch))}."
+        batch = f"{counted(inputs.mini_batch)} ÷ dp {inputs.packing.dp:.0f} = {inputs.answers_of_rank:.0f} answers"
+        return f"{batch} per rank and optimizer step, and micro_batch is {counted(float(inputs.plan.micro_batch))}."
     if code == "R011":
         return f"{stack.name} has {', '.join(stack.algorithms)}."
     return f"{stack.name} has {', '.join(stack.rollouts)}." if code == "R012" else ""
@@ -147,7 +147,7 @@ def _missed_limits(answer: RlAnswer, code: str) -> list[str]:
         value = answer.costs.get(limit.column, math.nan)
         if ("M002" if limit.column == "memory_share" else "T001") == code and not limit.holds(value):
             bound = result(limit.column, float(limit.value))
-            stated.append(f"{limit.key} {result(limit.column, value)} is beyond its {limit.kind} {bound}")
+            stated.append(f"{limit.key} {result(limit.column, value)} {MISSES[limit.kind]} {bound}")
     return stated
 
 
@@ -212,16 +212,14 @@ def generation_sentences(answer: RlAnswer) -> list[str]:
     assert engines is not None
     words = [f"longest answer {counted(round(costs['longest']), 6)} tokens; {_requests_at_a_time(answer)}"]
     if workload.rollouts == "batch":
-        refilled = show_time(float(found.refilled))
-        words.append(
-            f"the last eighth of the answers takes {show_time(costs['tail'])}; refilled at once, all take {refilled}"
-        )
+        refilled = f"with continuous refill generation takes {show_time(float(found.refilled))}"
+        words.append(f"the last eighth of the answers takes {show_time(costs['tail'])}; {refilled}")
     else:
         words.append("no tail: each answer that ends makes room for the next")
     if found.host:
-        words.append(f"in {show_time(float(found.host))} of it GPUs wait while the host samples and returns tokens")
+        words.append(f"for {show_time(float(found.host))} of the generation GPUs wait for the host")
     if workload.staleness:
-        words.append("the same for any staleness over 0; no law gives the iterations to a score")
+        words.append("the same for any staleness over 0; how many iterations a score needs is not predicted")
     beside = float(answer.iteration.beside)
     if beside:
         words.append(f"{show_time(beside)} hidden: the GPUs of {and_list(answer.inputs.apart)} work at the same time")
@@ -238,7 +236,7 @@ def _requests_at_a_time(answer: RlAnswer) -> str:
     """How many answers an engine generates at a time, in words."""
     engines = answer.inputs.engines
     assert engines is not None
-    return f"{engines.together:,.0f} of {engines.answers:,.0f} answers of an engine at a time"
+    return f"each engine runs {engines.together:,.0f} of its {engines.answers:,.0f} answers at once"
 
 
 def bound_by(answer: RlAnswer) -> str:

@@ -51,6 +51,7 @@ from costmodel.report.terminal.serving_formatting import (
     load_words,
     never_kept_line,
     plan_words,
+    rate_words,
     reason,
     result,
     unused_gpus_note,
@@ -63,7 +64,7 @@ BINDS = {
     "prefill": "the instances for prompts limit",
     "transfer": "the links between prefill and decode limit",
     "budget": "the token budget of a step limits",
-    "cache": "the cache limits",
+    "cache": "the KV cache limits",
     "sequences": "the engine's most sequences limit",
     "host link": "the link to the host, over which conversations come back, limits",
     "compute": "compute limits",
@@ -96,11 +97,8 @@ def bound_line(answer: ServingAnswer) -> Line:
         return styled("Each kind of nodes takes the share of the load that its rate within limits is of all.")
     if "M001" in answer.broken:
         return styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
-    limited = has_limits(answer.inputs.case) and not answer.broken
-    unsure = limited and not answer.overload and answer.costs[OWN] < SAFE
     worded = bound_words if has_tokens(answer) else _rate_limit_words
-    words = f"{worded(answer)} {_chance_sentence(answer)}" if unsure else worded(answer)
-    return Abridged(words, short=worded(answer, brief=True), added="")
+    return Abridged(worded(answer), short=worded(answer, brief=True), added="")
 
 
 def _overload_line(answer: ServingAnswer, *, followed: bool) -> list[Line]:
@@ -108,8 +106,8 @@ def _overload_line(answer: ServingAnswer, *, followed: bool) -> list[Line]:
     if not answer.overload:
         return []
     most = result("saturation_per_s", answer.costs["saturation_per_s"])
-    short, words = f"  At {most}, the most it can answer:", "where a higher rate ends"
-    whole = f"  At {most}, the highest rate it can serve; at a higher rate the queue grows without bound"
+    short, words = f"  At {most}, its highest rate:", "where a higher rate ends"
+    whole = f"  At {most}, its highest rate; more requests arrive, so the queue grows without bound"
     return [Abridged(f"{whole}:", BAD, short=short, added=words) if followed else styled(f"{whole}.", BAD)]
 
 
@@ -166,7 +164,7 @@ def _remedy_chance_words(answer: ServingAnswer, chance: float | None) -> str:
 
 
 Row = tuple[str, str, str, str, str]
-_MAIN = ("requests", "in time", "throughput", "memory", "whole batch")
+_MAIN = ("requests", "SLO met", "throughput", "memory", "whole batch")
 _BANDED = ("first token", "per token")
 _NONE = ("", "", "")
 _PER_USER = ("per user", "tokens_per_s_per_user")
@@ -220,7 +218,7 @@ def _result_rows(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[
         CellTable([""] * 5, each, "lllll", headed=False, marked=marked) for each in ([*_main_lines(rows)], rows)
     )
     return [
-        *short_or_full([main], [whole], "other figures"),
+        *short_or_full([main], [whole], "other results"),
         Detail(
             cost_and_energy_lines(answer)
             if not answer.inputs.case.kinds
@@ -301,7 +299,7 @@ def _in_time_rows(answer: ServingAnswer) -> list[Row]:
     share = (
         f"{result('in_time_share', answer.costs['in_time_share'])} {limit_verdicts(answer, 'in_time_share')}".rstrip()
     )
-    return [*_two_results(answer, ("in time", "in_time_share", share), ("goodput", "in_time_per_s"))]
+    return [*_two_results(answer, ("SLO met", "in_time_share", share), ("goodput", "in_time_per_s"))]
 
 
 def _memory_limit_row(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
@@ -441,10 +439,9 @@ def bound_words(answer: ServingAnswer, *, brief: bool = False) -> str:
     costs = answer.costs
     longest, value = max(((name, costs[key]) for name, key in TERMS), key=lambda item: item[1])
     share = f"{value / costs['tpot'] * 100:.0f} % of a token's time" if costs["tpot"] else ""
-    words = {"prompts between": "other requests' prefill"}.get(longest, longest)
+    words = _term_words(longest)
     chance, stated = costs[OWN], bool(_chance_row(answer)) and has_limits(answer.inputs.case)
-    known = stated and math.isfinite(chance)
-    sure = f"The chance to meet all limits is {chance_words(chance)}. " if known else ""
+    sure = f"{_chance_sentence(answer)} " if stated and math.isfinite(chance) else ""
     return f"{sure}{words[0].upper()}{words[1:]} takes {share}. {_rate_limit_words(answer, brief=brief)}"
 
 
@@ -457,8 +454,8 @@ def _rate_limit_words(answer: ServingAnswer, *, brief: bool = False) -> str:
         if not has_limits(answer.inputs.case) or not allowed < _FULL * most:
             return f"{_rate_limit(answer)} the rate."
         kept, served = result("rate_within_slo_per_s", allowed), result("saturation_per_s", most)
-        limit = f"{BINDS[answer.binding]} the rate at {served}."
-        return f"{limit[0].upper()}{limit[1:]}" if brief else f"Limits are met to {kept} as predicted; {limit}"
+        limit = f"{BINDS[answer.binding]} the rate to {served}."
+        return f"{limit[0].upper()}{limit[1:]}" if brief else f"Limits are met up to {kept} on average; {limit}"
     rate, most = costs["requests_per_s"], costs["saturation_per_s"]
     waiting = costs["concurrency"] >= _FULL * costs["concurrency_steady"]
     if rate < _FULL * most and not waiting:
@@ -485,11 +482,11 @@ def _cost_lines(costs: dict[str, float]) -> list[Line]:
         return [styled("  cost          no price known; --price 2.50USD/GPU/h sets one")]
     words, every = _cost_words(costs), result("cost_per_mtoken", costs["cost_per_mtoken"])
     whole = f"  cost          {words}; or {every} per M generated, prompts counted as free"
-    lines: list[Line] = [Abridged(whole, short=f"  cost          {words}", added="other figures")]
+    lines: list[Line] = [Abridged(whole, short=f"  cost          {words}", added="other results")]
     named = (("prompt", "cost_per_minput"), ("cached", "cost_per_mcached"), ("generated", "cost_per_moutput"))
     bands = [(words, band_text(costs, name)) for words, name in (*named, ("all rent", "cost_per_mtoken"))]
     stated = " · ".join(f"{words} {found}" for words, found in bands if found)
-    return [*lines, Abridged(f"  {BAND}     {stated}", short="", added="other figures")] if stated else lines
+    return [*lines, Abridged(f"  {BAND}     {stated}", short="", added="other results")] if stated else lines
 
 
 def _cost_words(costs: dict[str, float]) -> str:
@@ -523,7 +520,7 @@ def _energy_line(costs: dict[str, float]) -> list[Line]:
     each = result("energy_per_token", costs["energy_per_token"])
     power = show(costs["energy_per_token"] * costs["output_tokens_per_s"], "J/s")
     words = f"  energy        {each} per generated token ({band_text(costs, 'energy_per_token')}), {power} in total"
-    return [Abridged(words, short="", added="other figures")]
+    return [Abridged(words, short="", added="other results")]
 
 
 def serving_conclusion(answer: ServingAnswer) -> str:
@@ -537,9 +534,9 @@ def serving_conclusion(answer: ServingAnswer) -> str:
     if not math.isfinite(costs["ttft"]):
         most = result("saturation_per_s", costs["saturation_per_s"])
         return f"This plan cannot answer what arrives: it answers at most {most}, and queues grow without end."
-    times = f"the first token after {result('ttft', costs['ttft'])} and a further one every"
-    rate = f"{significant(costs['requests_per_s'])} requests a second are answered, {times} "
-    rate += f"{result('tpot', costs['tpot'])}. {_longest_term(answer)} {_rate_limit(answer)} the rate."
+    times = f"first token after {result('ttft', costs['ttft'])}, then one every {result('tpot', costs['tpot'])}"
+    rate = f"It answers {rate_words(costs['requests_per_s'], significant(costs['requests_per_s']))}: {times}. "
+    rate += f"{_longest_term(answer)} {_rate_limit(answer)} the rate."
     broken = "; ".join(reason(answer, code) for code in answer.broken)
     return f"This plan breaks a limit: {broken}. {rate}" if broken else f"{_chance_sentence(answer)} {rate}"
 
@@ -547,13 +544,20 @@ def serving_conclusion(answer: ServingAnswer) -> str:
 def _chance_sentence(answer: ServingAnswer) -> str:
     """A sentence with the chance that all limits are met, or that all requests are answered."""
     chance = answer.costs[OWN]
-    met = "All limits are met" if has_limits(answer.inputs.case) else "All requests are answered"
-    return f"{met}." if math.isnan(chance) else f"{met}, with a chance of {chance_words(chance)}."
+    limited = has_limits(answer.inputs.case)
+    if math.isnan(chance):
+        return "All limits are met." if limited else "All requests are answered."
+    return f"The chance to {'meet all limits' if limited else 'answer all requests'} is {chance_words(chance)}."
 
 
 def _longest_term(answer: ServingAnswer) -> str:
     """The longest term of the time per token."""
     costs = answer.costs
     words, value = max(((words, costs[name]) for words, name in TERMS), key=lambda item: item[1])
-    words = {"prompts between": "prompts of other requests in between"}.get(words, words)
-    return f"The largest part of a token's time is {words}, {percent(value / costs['tpot'])}."
+    words = _term_words(words)
+    return f"{words[0].upper()}{words[1:]} takes the largest part of a token's time, {percent(value / costs['tpot'])}."
+
+
+def _term_words(term: str) -> str:
+    """The name of a term of the time per token as the subject of a sentence."""
+    return {"others' prefill": "other requests' prefill"}.get(term, term)

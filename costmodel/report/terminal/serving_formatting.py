@@ -42,7 +42,7 @@ from costmodel.ground.units import (
     show_time,
     significant,
 )
-from costmodel.report.terminal.formatting import ENDS, range_of
+from costmodel.report.terminal.formatting import ENDS, MISSES, range_of
 from costmodel.report.terminal.layout import BAD, DIM, WARN, styled
 
 UNKNOWN = "No price known; --price 2.50USD/GPU/h adds their rent"
@@ -106,7 +106,7 @@ TERMS = (
     ("pipeline sends", "pp_exposed"),
     ("host", "host_time"),
     ("drafts", "draft_time"),
-    ("prompts between", "prompts_between"),
+    ("others' prefill", "prompts_between"),
 )
 NOTHING = 1e-6  # a share or a rate under which it prints as none
 
@@ -157,7 +157,7 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
     if value is None or math.isnan(value):
         return "—" if name in BETWEEN_TOKENS else "unknown"
     if math.isinf(value):
-        return "without end"
+        return "∞"
     if abs(value) < NOTHING and (is_share(name) or name.endswith("_per_s")):
         value = 0.0
     if unit == "B":
@@ -292,8 +292,7 @@ def never_kept_line(inputs: ServingInputs, alone: Mapping[str, float] | None, pl
     missed = ", ".join(f"{limit.key} {result(limit.column, costs[limit.column])}" for limit in limits)
     if not missed:
         return styled(f"  No lever found: nothing that costmodel tries would {chance_meaning(inputs.case)}.", BAD)
-    nearest = f"the nearest, {plan}, has {missed}"
-    return styled(f"  No plan keeps the limits, even of one request at a time: {nearest}", BAD)
+    return styled(f"  No plan meets the limits, even for single requests. The nearest, {plan}, has {missed}", BAD)
 
 
 def no_headroom_warning(inputs: ServingInputs) -> list[Text]:
@@ -336,9 +335,6 @@ def joined_parts(parts: Iterable[str]) -> str:
     return "   ".join(part for part in parts if part)
 
 
-_OVER = {"at_most": "over", "at_least": "under", "target": "off"}
-
-
 def reason(answer: ServingAnswer, code: str) -> str:
     """A reason against a plan, with its numbers."""
     if code in _SENTENCES:
@@ -364,7 +360,7 @@ def _missed_limit(limit: Limit, costs: Mapping[str, float]) -> str:
     digits = distinct_digits(limit.column, value, bound)
     stated, allowed = result(limit.column, value, digits), bound_words(limit.column, bound, digits)
     just = "just " if stated == allowed else ""
-    missed = f"{limit.key} {stated} is {just}{_OVER[limit.kind]} its {limit.kind} {allowed}"
+    missed = f"{limit.key} {stated} {just}{MISSES[limit.kind]} {allowed}"
     return missed + faster_than_memory(limit, costs["bandwidth_bound"])
 
 
@@ -390,10 +386,11 @@ def _does_not_fit(answer: ServingAnswer) -> str:
     memory, inputs = answer.evaluation.memory, answer.inputs
     need = [
         f"{name} {gib(scalar(value))}"
-        for name, value in (("weights", memory.weights), ("a step", memory.activations), ("runtime", memory.runtime))
+        for name, value in (("weights", memory.weights), ("step", memory.activations), ("runtime", memory.runtime))
     ]
     request = f"one request of {inputs.load.longest:,.0f} tokens {gib(scalar(memory.one_request))}"
-    return f"{', '.join(need)} and {request} GiB a GPU, of {gib(scalar(memory.allowed))} GiB that the engine may use"
+    whole = f"{gib(scalar(memory.least_for_one_request))} of {gib(scalar(memory.allowed))} GiB per GPU"
+    return f"needs {whole}: {', '.join(need)}, {request}"
 
 
 def _over_capacity(answer: ServingAnswer) -> str:
@@ -543,10 +540,5 @@ def overload_lines(answer: ServingAnswer) -> list[Text]:
     if not answer.overload:
         return []
     most = result("saturation_per_s", answer.costs["saturation_per_s"])
-    words = f"figures at {most}, the highest rate it can serve; at a higher rate the queue grows without bound"
+    words = f"figures at {most}, the highest rate it can serve; more requests arrive, so the queue grows without bound"
     return [styled(f"  ✗ {' '.join(answer.overload)}: {words}", BAD)]
-
-
-def short_result(name: str, value: float) -> str:
-    """A result as text for a table; an infinite one as "no end"."""
-    return result(name, value).replace("without end", "no end")

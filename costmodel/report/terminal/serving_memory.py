@@ -27,10 +27,10 @@ _PLACES = {"memory": "host memory", "drives": "the host's drives", "store": "a s
 def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> MemoryLedger:
     """The memory breakdown of a replica's most loaded accelerator; levers: changes of the KV cache that were tried."""
     use, costs = answer.evaluation.memory, answer.costs
-    tokens = f"{significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens of a replica, {_block_words(answer)}"
+    tokens = f"{significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens per replica, {_block_words(answer)}"
     libraries = "context and libraries" + (", NCCL" if scalar(costs["gpus"]) > 1 else "")
     if scalar(graphs := graph_memory(answer.inputs)):
-        libraries += f", {gib(scalar(graphs))} of captured graphs"
+        libraries += f", CUDA graphs {gib(scalar(graphs))}"
     lines = [
         LedgerLine("weights", [scalar(use.weights)], _width_note(answer), "weights"),
         LedgerLine("activations", [scalar(use.activations)], _largest_step_note(answer), "activations"),
@@ -44,7 +44,7 @@ def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> Memor
         _usable_memory_head(answer),
         ["fullest"],
         lines,
-        [LedgerSum("asked" if fits else "needed", len(lines), note)],
+        [LedgerSum("requested" if fits else "needed", len(lines), note)],
         scalar(use.total),
         "of the GPU",
         styled("  fits", GOOD) if fits else styled(short, BAD),
@@ -134,9 +134,9 @@ def _capacity_rows(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[
     aside = _reserved_cache_rows(answer)
     blocks = f", {significant(scalar(answer.evaluation.memory.logged) / 1e3, 4)} k in whole blocks" if aside else ""
     rows = [
-        ("cache", f"{token}; one GPU holds {held} of {longest} tokens"),
+        ("cache", f"{token}; {held} per GPU for {longest} tokens"),
         *aside,
-        ("requests", f"{worst} of {longest} tokens at worst{blocks}{logged}"),
+        ("requests", f"at least {worst} at once, {longest} tokens each{blocks}{logged}"),
         ("", f"{steady} mean requests at a time{flying}"),
         ("context", _longest_request_rows(answer)),
         *_start_row(answer),
@@ -188,11 +188,11 @@ def _mib_text(nbytes: float) -> str:
 
 def _longest_request_rows(answer: ServingAnswer) -> str:
     """The longest request that the model allows, and the longest that fits in the KV-cache pool."""
-    longest = f"at most {answer.inputs.model.max_sequence:,.0f} tokens by the model"
+    longest = f"limit {answer.inputs.model.max_sequence:,.0f} tokens (model)"
     if _fixed_cache_layers(cache_by_kind(answer.inputs, answer.evaluation.layout)):
         return longest
     most = scalar(answer.costs["cache_pool_tokens"]) / float(answer.evaluation.layout.dp_attention[0])
-    return f"{longest}, {most:,.0f} by the cache"
+    return f"{longest}, {most:,.0f} (cache)"
 
 
 def _host_rows(answer: ServingAnswer) -> list[tuple[str, str]]:

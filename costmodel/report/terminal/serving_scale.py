@@ -147,11 +147,11 @@ def _expected_gpus_line(kept: Sequence[ServingTrial]) -> list[Line]:
     sizes = [(_rate_text(trial), trial.answer.costs, trial.expected.costs) for trial in kept
              if trial.answer is not None and trial.expected is not None]  # fmt: skip
     words = (
-        f"{few['gpus']:,.0f} GPUs at {chance_words(few[OWN])}, {costs['gpus']:,.0f} at {chance_words(costs[OWN])}"
+        f"{few['gpus']:,.0f} GPUs: {chance_words(few[OWN])} chance; {costs['gpus']:,.0f}: {chance_words(costs[OWN])}"
         f" ({rate})"
         for rate, costs, few in sizes
     )
-    return [styled(f"  {'; '.join(words)}: --safe off takes the first", DIM)] if sizes else []
+    return [styled(f"  {'; '.join(words)}; --safe off shows the first", DIM)] if sizes else []
 
 
 def _rate_text(trial: ServingTrial) -> str:

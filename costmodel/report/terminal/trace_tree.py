@@ -90,12 +90,12 @@ class TreeDrawing:
         if depth > 0:
             yield from self.branches(node, indent, depth)
         elif node.beneath:
-            yield styled(f"{indent}… --depth goes further", DIM)
+            yield styled(f"{indent}… more with --depth", DIM)
 
     def value(self, node: ExplainedFigure) -> str:
         """A figure in the unit of the other answers; a rate is of tokens where its name states so."""
         if math.isinf(node.value):
-            return "without end"
+            return "∞"
         if node.unit == "1/s" and "token" not in node.name:
             return f"{significant(node.value, 4)} /s"
         return figure_text(node.value, node.unit, 4, held=self.held)

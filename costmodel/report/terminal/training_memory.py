@@ -56,7 +56,7 @@ def training_ledger(answer: Answer) -> MemoryLedger:
         [
             LedgerSum("allocated", len(ALLOCATED), "torch.cuda.max_memory_allocated"),
             LedgerSum("reserved", len(RESERVED), "+ fragmentation: max_memory_reserved"),
-            LedgerSum("peak", len(LINES), f"+ {_paged_states_words(answer)}runtime: nvidia-smi", "memory_peak"),
+            LedgerSum("peak", len(LINES), f"+ {_paged_states_words(answer)}runtime: as in nvidia-smi", "memory_peak"),
         ],
         float(answer.inputs.usable_memory),
         "usable",

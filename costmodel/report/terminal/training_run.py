@@ -117,7 +117,7 @@ def _run_figure(answer: Answer, words: str, name: str, costs: dict[str, float]) 
         return RunFigure(words, name, "—", "")
     low, high = (costs[f"{name}_{end}"] for end in ("low", "high"))
     endless = name != "goodput" and high > _ENDLESS * costs[name]  # a share ends at the whole
-    last = "without end" if endless else result(name, high)
+    last = "∞" if endless else result(name, high)
     return RunFigure(words, name, result(name, costs[name]), range_of(result(name, low), last))
 
 
@@ -148,7 +148,8 @@ def _run_facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, floa
     usable = "" if asked.checkpoint.mode == "sync" else f", complete {write} later"
     rows.append(("checkpoint", f"{show(costs['checkpoint_size'], 'B')}, blocks training for {stop}{usable}"))
     rows.append(("interval", _interval_facts(answer, found)))
-    rows.append(("restart", f"{show_time(costs['restart_time'])}, of it {show_time(number(found.saved.load))} loading"))
+    load = f"{show_time(number(found.saved.load))} to load the checkpoint"
+    rows.append(("restart", f"{show_time(costs['restart_time'])} ({load})"))
     rows += _fewer_ranks_facts(answer, found)
     rows += _spare_node_facts(answer, costs)
     rows += _electricity_facts(answer, costs)
@@ -179,7 +180,7 @@ def _spare_node_facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str
     paid = f"{counted(number(spares_of(answer.inputs, asked)))} paid for; " if asked.spares else ""
     at_once = asked.elastic is None and asked.restart.ranks is None
     if at_once and not asked.spares:
-        paid = "none, and a replacement is assumed to be there at once; "
+        paid = "none: a replacement is assumed to be ready; "
     wanted = number(spares_wanted(answer.inputs, asked))
     if wanted == wanted:
         most = number(spares_wanted(answer.inputs, asked, "high"))
@@ -229,7 +230,7 @@ def _electricity_facts(answer: Answer, costs: dict[str, float]) -> list[tuple[st
         return []
     tariff = asked.power.tariff
     paid = show(float(energy_cost(costs["energy"], tariff)), "USD")
-    return [("electricity", f"{paid} at {show(tariff, 'USD/J')}, which rent includes")]
+    return [("electricity", f"{paid} at {show(tariff, 'USD/J')}, included in the rent")]
 
 
 def _data_wait_facts(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:

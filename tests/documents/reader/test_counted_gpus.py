@@ -42,7 +42,7 @@ def test_the_command_of_the_best_plan_is_of_as_many(job: tuple[str, ...], run: A
 def test_a_node_that_they_do_not_fill_has_a_fault_of_its_own(run: Any) -> None:
     found = run("sweep", *SERVING, "--gpus", "12", *NODES, "--show", "gpus")
     assert found.code == 0
-    assert "12 GPUs do not fill nodes of 8, as dgx-h100 is" in found.out
+    assert "dgx-h100 has 8 GPUs, and 12 is not a multiple of 8" in found.out
     assert re.search(r"gb200-nvl72 +12 ", found.out)
 
 

@@ -366,7 +366,7 @@ def test_a_flood_of_faults_is_cut(run: Any, scenario: str) -> None:
     ran = run("estimate", "-", stdin=broken)
     assert ran.code == 2
     assert ran.err.count("error[D003]") == 20
-    assert ran.err.endswith("and 1,180 more\n1,200 faults. For details: costmodel explain D003\n")
+    assert ran.err.endswith("and 1,180 more\n1,200 errors. Details: costmodel explain D003\n")
 
 
 def broken(text: str) -> tuple[Fault, ...]:

@@ -163,7 +163,7 @@ def test_asynchronous_checkpoints_played_out(
 
 
 def test_where_the_time_goes() -> None:
-    """Useful time, checkpoints, restarts and work done again are the whole."""
+    """Useful time, checkpoints, restarts and lost work are the whole."""
     shares = play_checkpoints(1116.0, 60.0, 600.0, M)
     parts = [
         saved(1116.0, 60.0, 600.0, M),

@@ -154,9 +154,9 @@ def test_without_limits_on_times_nothing_is_stated(run: Any) -> None:
 def test_answers_name_both(run: Any) -> None:
     name = "serve-llama-3.1-70b"
     estimate = " ".join(run("estimate", name).out.split())
-    assert "in time 93.9 % goodput 7.51 /s" in estimate
+    assert "SLO met 93.9 % goodput 7.51 /s" in estimate
     assert "chance 80.2 %" in estimate
-    assert " in time " in run("search", name, "--top", "1").out
+    assert " SLO met " in run("search", name, "--top", "1").out
     assert "limits_chance is something else" in " ".join(run("explain", "in_time_share").out.split())
     assert "(ttft in time)" in run("explain", name, "in_time_share").out
     solved = run("solve", name, "--over", "workload.rate", "--for", "in_time_share>=95 %", "--safe", "off").out

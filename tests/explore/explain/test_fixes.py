@@ -158,7 +158,7 @@ def test_what_costs_time_goes_before_what_costs_money_and_another_job(tmp_path: 
     prices = {remedy.price for remedy in found}
     assert prices == {"time", "money", "job"}
     assert all(remedy.note.startswith("another job: ") for remedy in found if remedy.price == "job")
-    assert found[0].note == "best plan of a search"
+    assert found[0].note == "best plan found"
     of_time = [remedy.step_time for remedy in found[1:] if remedy.price == "time"]
     assert of_time == sorted(of_time), "the fastest first"
     assert {"plan.micro_batch", "plan.offload", "workload.sequence", "cluster.node"} <= {*keys(found)}
@@ -214,7 +214,7 @@ def test_a_plan_that_does_not_fit_hears_first_of_the_best_one(tmp_path: Path, ru
     given = predict(preferring(load(str(mine)), 0.9))
     first, *_ = remedies(given, "M001")
     best = json.loads(run("search", str(mine), "--top", "1", "--json").out)["plans"][0]
-    assert (first.note, first.step_time) == ("best plan of a search", pytest.approx(best["step_time_s"]))
+    assert (first.note, first.step_time) == ("best plan found", pytest.approx(best["step_time_s"]))
     options = [word for setting in first.settings for word in ("--set", setting)]
     (then,) = json.loads(run("estimate", str(mine), *options, "--json").out)["plans"]
     assert (then["fits"], then["step_time_s"]) == (True, pytest.approx(best["step_time_s"]))

@@ -90,7 +90,7 @@ def test_a_front_has_its_plans_in_every_form(run: Any) -> None:
     times = [plan["iteration_time_s"] for plan in found["plans"]]
     assert times == sorted(times, reverse=True)
     assert all(map(math.isfinite, times))
-    assert f"On the front lie {len(found['plans'])} plans" in run(*asked, "--format", "html").out
+    assert f"{len(found['plans'])} plans on the Pareto front" in run(*asked, "--format", "html").out
 
 
 def test_a_front_without_a_safe_plan_is_of_those_that_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ JOB = ("--rl", "grpo", "--model", "qwen3-32b", "--gpu", "h100", "--gpus", "32")
 def test_each_refused_plan_counts_under_one_reason(run: Any) -> None:
     split = ("--set", "plan.rollout.ranks=12", "--set", "plan.rollout.colocated=false")
     out = run("search", *JOB, *split, "--set", "workload.staleness=1", "--why-not").out
-    assert "Why not: 8 of 8 plans are refused" in out
+    assert "Why not: 8 of 8 plans are rejected" in out
     found = search(case_of("workload.staleness=1"), 1)
     assert sum(found.tally.refused.values()) + found.tally.safe <= found.tally.candidates
 
@@ -190,7 +190,7 @@ def test_each_refused_plan_counts_under_one_reason(run: Any) -> None:
 def test_what_was_not_searched_adds_to_what_was(run: Any) -> None:
     """The named options keep the plans of the answer that names them, so what they lead to is never worse."""
     out = run("search", *JOB).out
-    (named,) = re.findall("Not searched: answers of older weights and partial rollouts; (.*) adds them", out)
+    (named,) = re.findall("Not searched: stale weights and partial rollouts; add them with (.*)", out)
     first, better = (json.loads(run("search", *JOB, *more, "--json").out)["plans"][0] for more in ((), named.split()))
     assert better["iteration_time_s"] < 0.9 * first["iteration_time_s"]
     assert "Not searched" not in run("search", *JOB, *named.split()).out

@@ -187,7 +187,7 @@ def test_an_answer_over_values_shows_what_became_of_each(kind: str, run: Any) ->
     name, small = SMALL[kind]
     sets = (word for item in small for word in ("--set", item))
     out = run("search", name, *sets, "--over", OVER[kind]).out
-    (heads,) = (line for line in out.splitlines() if line.endswith("why not the others"))
+    (heads,) = (line for line in out.splitlines() if line.endswith("rejected because"))
     assert "best plan" in heads
     rows = out[out.index(heads) + len(heads) :].splitlines()[1:3]
     assert [row.split()[0] for row in rows] == OVER[kind].partition("=")[2].split(",")

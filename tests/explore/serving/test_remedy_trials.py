@@ -100,7 +100,9 @@ def test_remedies_meet_all_limits_with_the_preferred_chance(model: str) -> None:
 def test_both_sizes_of_a_larger_cluster_are_named(model: str, run: Any) -> None:
     """The smaller one has the chance that a search with so many nodes finds."""
     out = run("search", NAME, "--set", f"model={model}").out
-    ((fewer, less, more, safe),) = re.findall(r"(\d+) GPUs at ([\d.]+) %, (\d+) at ([\d.]+) % \(--safe off", out)
+    ((fewer, less, more, safe),) = re.findall(
+        r"(\d+) GPUs: ([\d.]+) % chance; (\d+) GPUs: ([\d.]+) % chance \(--safe off", out
+    )
     assert int(fewer) < int(more)
     assert float(less) < 90 <= float(safe)
     assert f"cluster.nodes={int(more) // 8} " in out

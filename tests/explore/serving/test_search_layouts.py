@@ -261,7 +261,7 @@ def test_where_no_plan_is_safe_the_surest_comes_first(run: Any) -> None:
     ran = run("search", "serve-llama-3.1-70b", "-v")
     assert ran.code == 0
     assert "No plan meets all limits with a chance of 90 %. Plan 1 is the surest: 81 %" in ran.out
-    assert "16 GPUs at 81 %, 24 at 99.5 % (--safe off takes the first)" in ran.out
+    assert "16 GPUs: 81 % chance; 24 GPUs: 99.5 % chance (--safe off shows 16)" in ran.out
     assert "Next, the surest plan: costmodel estimate" in ran.out
     assert run("search", "serve-llama-3.1-70b", "--safe", "90%").code == 1
     off = run("search", "serve-llama-3.1-70b", "--safe", "off")

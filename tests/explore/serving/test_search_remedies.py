@@ -72,16 +72,16 @@ def test_an_estimate_of_the_nearest_plan_leads_back_to_no_search(run: Any) -> No
     asked = ("serve-llama-3.1-70b", "--set", "limits.tpot.at_most=5ms")
     found = run("search", *asked).out
     words = shlex.split(found.split("Next, the nearest plan: costmodel ")[1].splitlines()[0])
-    (least,) = re.findall(r"even of one request at a time: .* has tpot ([\d.]+ ms)", found)
+    (least,) = re.findall(r"even for single requests. .* has tpot ([\d.]+ ms)", found)
     out = run(*words).out
-    nearest = "the nearest, tp 8 · pp 2 · 1 replica"
-    assert f"No plan keeps the limits, even of one request at a time: {nearest}, has tpot {least}" in out
+    nearest = "The nearest, tp 8 · pp 2 · 1 replica"
+    assert f"No plan meets the limits, even for single requests. {nearest}, has tpot {least}" in out
     assert "costmodel search" not in out
 
 
 def test_limits_that_no_plan_keeps_are_named_with_the_nearest(run: Any) -> None:
     out = run("search", "serve-llama-3.1-70b", "--set", "limits.tpot.at_most=5ms").out
-    found = re.search(r"even of one request at a time: the nearest, \d+ × (.*), has tpot ([\d.]+) ms", out)
+    found = re.search(r"even for single requests. The nearest, \d+ × (.*), has tpot ([\d.]+) ms", out)
     assert found is not None
     plans = search(inputs("workload.rate=1e-6 /s", "limits.tpot.at_most=5ms"), 1000).best
     assert float(found[2]) == pytest.approx(1e3 * min(plan.costs["tpot"] for plan in plans), abs=0.06)
@@ -114,7 +114,7 @@ def test_a_preferred_and_a_demanded_chance_offer_the_same(run: Any) -> None:
     """By default the plans without it are shown, with the remedies and both sizes that --safe 90% prints."""
     default, demanded = (run("search", "serve-llama-3.1-70b", *safe) for safe in ((), ("--safe", "90%")))
     assert (default.code, demanded.code) == (0, 1)
-    both = "  16 GPUs at 80 %, 24 at 99.5 % (--safe off takes the first)\n"
+    both = "  16 GPUs: 80 % chance; 24 GPUs: 99.5 % chance (--safe off shows 16)\n"
     assert both in default.out
     assert both in demanded.out
     offered = [re.findall(r"(?m)^  (?:try|   )  (--set .*)$", ran.out) for ran in (default, demanded)]

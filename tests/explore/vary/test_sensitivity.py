@@ -101,7 +101,7 @@ def test_what_an_optimizer_keeps_moves_memory(run: Any) -> None:
 def test_the_bottleneck_is_said(figures: list[dict[str, Any]], printed: str, run: Any) -> None:
     best = min((item for item in figures if item["kind"] == "hardware"), key=lambda item: item["high"])
     assert best["path"].endswith("peak.bf16")
-    assert f"10 % more peak bf16 buys {-best['high'] * 100:.2g} %." in printed
+    assert f"10 % more peak bf16 improves step_time by {-best['high'] * 100:.2g} %." in printed
     assert run("sensitivity", NAME, "--of", "mfu").code == 0
 
 

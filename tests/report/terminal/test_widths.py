@@ -376,7 +376,7 @@ def test_many_equal_faults_are_one_with_their_places() -> None:
         "error[D004]: one is missing",
     ]
     assert [line for line in lines if "more" in line] == [
-        "the same fault is in 9,999 more places: 4:5, 6:5, 8:5, …",
-        "the same fault is in 9,999 more places: 5:5, 7:5, 9:5, …",
+        "the same error is in 9,999 more places: 4:5, 6:5, 8:5, …",
+        "the same error is in 9,999 more places: 5:5, 7:5, 9:5, …",
     ]
-    assert lines[-1] == "20,001 faults. For details: costmodel explain D006"
+    assert lines[-1] == "20,001 errors. Details: costmodel explain D006"

@@ -301,7 +301,8 @@ def faults_of(ran: Ran) -> list[Seen]:
         marked = part["source"][start : len(part["caret"])] if part["caret"] else ""
         found.append(Seen(part["code"], part["sentence"], part["place"], marked, part["help"]))
     assert position == len(body) + 1, ran.err
-    assert last.startswith(f"{len(found) + more:,} fault"), ran.err
+    counts = re.findall(r"([\d,]+) (?:error|warning)s?\b", last)
+    assert sum(int(each.replace(",", "")) for each in counts) == len(found) + more, ran.err
     return found
 
 

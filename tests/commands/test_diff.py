@@ -86,7 +86,7 @@ def test_stored_results_keep_their_figures(run: Any, tmp_path: Path) -> None:
     assert (figure["name"], figure["change"]) == ("step_time_s", -0.5)
     piped = run("diff", "-", NAME, stdin=file.read_text("utf-8"))
     assert piped.code == 0
-    assert "2.00 × faster" in piped.out
+    assert "2.00 × as fast" in piped.out
 
 
 @pytest.mark.parametrize("name", ["deepseek-v3-2048", "offload-llama-2-13b-8"])

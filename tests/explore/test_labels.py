@@ -143,7 +143,7 @@ def test_what_a_label_points_to_is_a_page(label: str) -> None:
         (("matrix multiply",), "matrix products of the busiest stage"),
         (("ends",), "both ends of the model"),
         (("pipeline", "bubble"), "waits for others"),
-        (("what", "grows,", "of", "the", "time"), "more accelerator time"),
+        (("terms", "that", "grow", "(share)"), "more accelerator time"),
         (("tp", "all-gather", "time"), "of the tp group"),
         (("MFU",), "model FLOP"),
         (("P10 – P90",), "one run in ten"),

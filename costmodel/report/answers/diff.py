@@ -394,9 +394,10 @@ def _fit_change_words(before: Mapping[str, float], after: Mapping[str, float]) -
 
 
 def _speed_words(ratio: float) -> str:
-    """A ratio of step times in words: faster or slower, as a factor or in percent."""
+    """A ratio of speeds in words: as a factor, or in percent if it is near 1."""
     times, word = (ratio, "faster") if ratio > 1 else (1 / ratio, "slower")
-    return f"{significant(times)} × {word}" if times >= 1.01 else f"{significant((times - 1) * 100, 2)} % {word}"
+    near = times < 1.01  # judged
+    return f"{significant((times - 1) * 100, 2)} % {word}" if near else f"{significant(ratio)} × as fast"
 
 
 def diff_json(found: Difference) -> dict[str, Any]:

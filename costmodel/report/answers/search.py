@@ -430,7 +430,7 @@ def counts_words(words: SearchWords[Inputs, Plan]) -> str:
         first, _, rest = words.keeps.partition(" ")
         parts.append(f"{tally.kept:,} {first}{'s' if tally.kept == 1 else ''} {rest}")
     if safe is not None and tally.kept:
-        parts[-1] += f", {tally.safe:,} with a chance of {percent(safe, 2)}"
+        parts[-1] += f", {tally.safe:,} with {percent(safe, 2)} chance"
     return " · ".join(parts)
 
 

@@ -218,4 +218,4 @@ def test_instances_without_room_for_a_request() -> None:
     apart = "plan={prefill: {tp: 2}, decode: {tp: 2}}"
     answer = predict_serving(serving(load_any("serve-llama-3.1-70b", (apart, "workload.context=100000"))))
     assert "M001" in answer.broken
-    assert serving_reason(answer, "M001").startswith("weights 65.7, ")
+    assert serving_reason(answer, "M001").startswith("needs 86.2 of 72.9 GiB per GPU: weights 65.7, ")

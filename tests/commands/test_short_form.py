@@ -547,7 +547,7 @@ def test_a_model_of_a_file_is_named_where_it_serves(run: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "code", "words"),
     [
-        (("--model", "llama-3.1-8b", "--rate", "4", "--sequence", "4096"), "C030", "--rate belongs to serving"),
+        (("--model", "llama-3.1-8b", "--rate", "4", "--sequence", "4096"), "C030", "--rate is for serving"),
         (("serve-llama-3.1-70b", "--batch", "4"), "C030", "the scenario is for serving, --batch is not"),
         (("quickstart", "--prompt", "4"), "C030", "the scenario is for training, --prompt is not"),
         (("--model", "llama-3.1-8b", "--rate", "4", "--users", "3"), "D006", "rate and users are given"),

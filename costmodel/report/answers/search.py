@@ -708,18 +708,13 @@ def values_section(words: SearchWords[Inputs, Plan]) -> Section:
         Column("plans", drop=1),
         Column("fit", drop=2),
     ]
-    columns += [Column(_kept_head(words)), Column("best plan", "l")]
+    columns += [Column("meet limits" if words.found.safe is None else "sure"), Column("best plan", "l")]
     columns += [*(column for column, _ in figures), Column("rejected because", "l", drop=0 if faulty else 3)]
     rows = [_value_row(words, part, figures) for part in parts]
     more = len(parts) - MOST_VALUES
     cut = [styled(f"  {more:,} more: --json has all", DIM)] if more > 0 else []
     lead = "The best plan at each value, and how many plans there are valid, fit and meet the limits."
     return Section("values", "At each value", lead, table=Table(columns, rows, most=MOST_VALUES), cut=cut)
-
-
-def _kept_head(words: SearchWords[Inputs, Plan]) -> str:
-    """The head of the column that counts plans that meet all limits, with the required chance if there is one."""
-    return "meet limits" if words.found.safe is None else "sure"
 
 
 def _value_row(

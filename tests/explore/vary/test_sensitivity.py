@@ -114,11 +114,11 @@ def test_nothing_to_be_sensitive_of(run: Any, faults: Faults) -> None:
 def test_what_stands_there_can_be_set(figures: list[dict[str, Any]], printed: str, run: Any) -> None:
     """Every name of the table with the figure beside it; but for fitted ones, of which it says so."""
     lines = printed.splitlines()
-    start = next(place for place, line in enumerate(lines) if line.split()[:1] == ["figure"]) + 1
+    start = next(place for place, line in enumerate(lines) if line.split()[:1] == ["input"]) + 1
     names = [line.split()[0] for line in lines[start : start + len(figures)]]
     fitted = [name.startswith("fit.") for name in names]
     assert fitted == [item["kind"] == "fitted" for item in figures]
-    assert "--set cannot set" in lines[start + len(figures)]
+    assert "not with --set" in lines[start + len(figures)]
     own = estimated(run)["step_time_s"]
     settings = [f"{name}={item['text']}" for name, item in zip(names, figures, strict=True) if item["kind"] != "fitted"]
     assert estimated(run, *settings)["step_time_s"] == own

@@ -194,6 +194,17 @@ def gib(value: float, digits: int = 3) -> str:
     return significant(value / 2**30, digits)
 
 
+def gib_beside(value: float, whole: float) -> str:
+    """Bytes in GiB that a reader can add to or take from `whole`: with no more decimals than `gib` gives that.
+
+    >>> gib_beside(21.6 * 2**30, 101.6 * 2**30), gib_beside(3.06 * 2**30, 76.54 * 2**30), gib_beside(2**20, 2**36)
+    ('22', '3.1', '0.000977')
+    """
+    decimals = min(len(gib(each).partition(".")[2]) for each in (value, whole))
+    text = f"{value / 2**30:,.{decimals}f}"
+    return text if float(text.replace(",", "")) else gib(value)
+
+
 def show_memory(value: float, digits: int = 3) -> str:
     """An amount of memory in GiB if it is large enough, so that the lines of a breakdown align.
 

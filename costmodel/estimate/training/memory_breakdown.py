@@ -624,22 +624,24 @@ MEMORY_KINDS = {
     "activations": ("activations", "recompute", "logits", "context"),
     "allocator": ("fragmentation", "runtime"),
 }
+RESIDENT = ("weights", "optimizer")  # allocated for the whole run, with a size that follows from the parameters
 
 
 def memory_band(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:
-    """P10 and P90 of the sum of some lines of a stage's memory breakdown."""
+    """P10 and P90 of the sum of some lines of a stage's memory breakdown; P10 is not less than its resident lines."""
     total = added(lines, names)
     spread = memory_spread(inputs, total, lines, names)
-    return tenth_percentile(total, spread), ninetieth_percentile(total, spread)
+    low = np.maximum(tenth_percentile(total, spread), added(lines, [name for name in RESIDENT if name in names]))
+    return low, ninetieth_percentile(total, spread)
 
 
-def peak_after_paging(high: Number, usable: Number, pageable: Number) -> Number:
-    """P90 of a stage's peak, if paged optimizer states move to the host before memory runs out [B].
+def peak_after_paging(peak: Number, usable: Number, pageable: Number) -> Number:
+    """P10 or P90 of a stage's peak, if paged optimizer states move to the host before memory runs out [B].
 
-    >>> [float(peak_after_paging(high, 24.0, 2.0)) for high in (20.0, 25.0, 30.0)]
+    >>> [float(peak_after_paging(peak, 24.0, 2.0)) for peak in (20.0, 25.0, 30.0)]
     [20.0, 24.0, 28.0]
     """
-    return np.maximum(np.minimum(high, usable), high - pageable)
+    return np.maximum(np.minimum(peak, usable), peak - pageable)
 
 
 def memory_spread(inputs: TrainingInputs, total: Number, lines: Mapping[str, Number], names: Sequence[str]) -> Number:
@@ -681,7 +683,8 @@ def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:
             peak = ledger.peaks[position]
             spread = memory_spread(inputs, peak, lines, LINES)
             usable = inputs.usable_memory + ledger.pageable[position]
-            away.append(spreads_away(np.maximum(peak, 1.0), usable, spread))
+            short = added(lines, RESIDENT) > usable
+            away.append(np.where(short, IMPOSSIBLE, spreads_away(np.maximum(peak, 1.0), usable, spread)))
     first, middle, last = away
     least = np.minimum(np.minimum(first, middle), last)
     held, taken = ledger.host
@@ -692,6 +695,7 @@ def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:
 
 
 LEAST = 1e-9  # a share of the host that is nothing
+IMPOSSIBLE = -40.0  # standard deviations whose chance is 0 in a 64-bit number
 
 
 def host_spread(inputs: TrainingInputs) -> Number:

@@ -172,8 +172,9 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
     ends = []
     for position, stage in enumerate(STAGES):
         with term(f"{stage} stage"):
-            low, high = memory_band(inputs, {name: ledger.line(name, position) for name in LINES}, LINES)
-            ends.append((low, peak_after_paging(high, inputs.usable_memory, ledger.pageable[position])))
+            band = memory_band(inputs, {name: ledger.line(name, position) for name in LINES}, LINES)
+            left = ledger.pageable[position]
+            ends.append(tuple(peak_after_paging(end, inputs.usable_memory, left) for end in band))
     columns["memory_peak_low"], columns["memory_peak_high"] = (largest(*stages) for stages in zip(*ends, strict=True))
     costs = Costs({name: columns[name] for name in TRAINING_COLUMNS if name in columns}, evaluation.costs.rows)
     return replace(evaluation, costs=costs)

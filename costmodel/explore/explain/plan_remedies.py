@@ -26,9 +26,15 @@ from costmodel.estimate.training.plan_constraints import refusals, valid_rows
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate, memory_of
 from costmodel.estimate.training_answer.predict_training import Answer, plan_block, unacceptable
-from costmodel.explore.search.cheapest_changes import Price, Remedy, has_chance, of_the_scenario, safest
+from costmodel.explore.search.cheapest_changes import CHUNKED_LOSS, Price, Remedy, has_chance, of_the_scenario, safest
 from costmodel.explore.search.required_chance import preferred_chance
-from costmodel.explore.search.training_remedies import OWN, best_that_fits, settings_of_plan, several_that_fit
+from costmodel.explore.search.training_remedies import (
+    OWN,
+    best_that_fits,
+    fitting_changes,
+    settings_of_plan,
+    several_that_fit,
+)
 from costmodel.ground.counts import SIZES, ContextParallel, Recompute, Schedule, Split, Zero
 from costmodel.ground.errors import CostModelError, value_text
 from costmodel.ground.record import record
@@ -92,6 +98,8 @@ def _with_search_results(answer: Answer, found: list[Remedy]) -> list[Remedy]:
     tried = [] if best is None else [(settings_of_plan(inputs, best), "time", note)]
     if best is None and not any(each.price in OWN and has_chance(each.chance, preferred) for each in found):
         tried = [(each.of_a_plan(inputs.case), each.price, each.note) for each in several_that_fit(inputs, like)]
+    elif _mostly_logits(answer) and (chunked := fitting_changes(inputs.case, (CHUNKED_LOSS,), like)) is not None:
+        tried.append((chunked.of_a_plan(inputs.case), chunked.price, chunked.note))
     ahead: dict[tuple[str, ...], Remedy] = {}
     for settings, price, note in tried:
         left, costs = _reasons_with_settings(answer, settings)
@@ -105,6 +113,15 @@ def _with_search_results(answer: Answer, found: list[Remedy]) -> list[Remedy]:
         return get_args(Price).index(each.price), (each.step_time or 0.0) if each.price == "time" else 0.0
 
     return safest(sorted(whole, key=order), preferred)
+
+
+def _mostly_logits(answer: Answer) -> bool:
+    """Whether logits are the largest line of the worst stage, of a stack that can compute its loss in chunks."""
+    if answer.inputs.case.stack.loss != "plain" or answer.inputs.groups:
+        return False
+    ledger = memory_of(answer.inputs, answer.evaluation.block)
+    worst = max(range(len(ledger.peaks)), key=lambda stage: number(ledger.peaks[stage]))
+    return max(ledger.lines, key=lambda name: number(ledger.lines[name][worst])) == "logits"
 
 
 def _with_notes(answer: Answer, remedy: Remedy) -> Remedy:

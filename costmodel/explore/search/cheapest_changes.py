@@ -93,6 +93,9 @@ class Change:
     note: str = ""
 
 
+CHUNKED_LOSS = Change("loss", ("stack.loss=chunked",), "time")
+
+
 def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
     """Narrower number types, which reduce accuracy; before them a chunked loss, which does not."""
     workload = case.scenario.workload
@@ -102,7 +105,7 @@ def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
             yield Change("precision", (f"workload.precision={kind}",), "quality")
         return
     if case.stack.loss == "plain":
-        yield Change("loss", ("stack.loss=chunked",), "time")
+        yield CHUNKED_LOSS
     if RECIPES[workload.precision].full:
         yield Change("precision", ("workload.precision=bf16",), "quality")
     elif (workload.gradients or case.stack.gradients) == "fp32":

@@ -141,7 +141,7 @@ def several_that_fit(inputs: TrainingInputs, like: Structure) -> list[FittingCha
     """
     case, preferred, changes = inputs.case, preferred_chance(inputs.case), tuple(of_software(inputs.case))
     others, found = tuple(of_what_is_learnt(case)), list[FittingChanges]()
-    whole = _fitting(case, changes, like) if changes else None  # without which no pair fits
+    whole = fitting_changes(case, changes, like) if changes else None  # without which no pair fits
     groups: tuple[Iterable[tuple[Change, ...]], ...] = (
         itertools.combinations(changes, 2) if whole else [],
         [changes] if whole and len(changes) > 2 else [],
@@ -154,7 +154,7 @@ def several_that_fit(inputs: TrainingInputs, like: Structure) -> list[FittingCha
             is_other = several[0].price == "job"
             if is_other and several[0].kind in kinds:
                 continue
-            if (each := _fitting(case, several, like)) is not None:
+            if (each := fitting_changes(case, several, like)) is not None:
                 found.append(each)
                 kinds.add(several[0].kind)
 
@@ -165,7 +165,7 @@ def several_that_fit(inputs: TrainingInputs, like: Structure) -> list[FittingCha
     return sorted(found, key=order)[:_MOST_TOGETHER]
 
 
-def _fitting(case: ResolvedScenario, changes: Sequence[Change], like: Structure) -> FittingChanges | None:
+def fitting_changes(case: ResolvedScenario, changes: Sequence[Change], like: Structure) -> FittingChanges | None:
     """Some changes together, where a plan fits with them."""
     settings = tuple(setting for change in changes for setting in change.settings)
     outcome = _outcome(case, settings, like, but="recompute", smaller=True)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, gib, percent, show_memory, significant
+from costmodel.ground.units import counted, gib, gib_beside, percent, show_memory, significant
 from costmodel.report.answers.plan_answer import PlanView, plan_document, plan_rows
 from costmodel.report.answers.plan_parts import LedgerSum, MemoryLedger
 from costmodel.report.data_formats.answer_fields import finite
@@ -86,7 +86,8 @@ def memory_section(ledger: MemoryLedger, *, crowded: bool = False) -> Section:
 
     crowded: whether the answer has other sections, so that a short answer shows fewer lines
     """
-    most, used, title = ledger.of(ledger.fullest), ledger.limit, styled(ledger.where, HEAD)
+    most, used = ledger.of(ledger.fullest), ledger.limit
+    title = styled(ledger.where if len(ledger.holders) > 1 else f"{ledger.where}, in GiB", HEAD)
     band = styled(f"  {BAND} of the peak: {ledger.band}")
     spared = [Detail([band], spare=_SPARED) if crowded or not ledger.fits else band] if ledger.band else []
     room = [ledger.room if ledger.fits else Detail([ledger.room], spare=_SPARED), *spared]
@@ -111,6 +112,7 @@ def _largest_lines_table(ledger: MemoryLedger) -> Table:
     sizes = sorted((max(line.held) for line in ledger.lines), reverse=True)
     least = max(_SMALL * ledger.of(ledger.fullest), sizes[:_LARGEST_LINES][-1])
     total = replace(ledger.sums[-1], note=f"{BAND}: {ledger.band}" if ledger.band else "")
+    total = replace(total, name=f"{total.name}, GiB") if len(ledger.holders) == 1 else total
     left = sum(1 for size in sizes if 0 < size < least)
     return replace(ledger_table(ledger, [total], least), sums=0, rest=number_of(left, "smaller line") if left else "")
 
@@ -204,5 +206,5 @@ def memory_json(view: PlanView, served: Sequence[ServedOn] = ()) -> dict[str, An
 def room_words(ledger_peak: float, usable: float) -> str:
     """The used share of the usable memory and the free memory in words; both arguments in bytes."""
     free = usable - ledger_peak
-    margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
+    margin = f"{gib_beside(abs(free), ledger_peak)} GiB {'free' if free >= 0 else 'too much'}"
     return f"of {gib(usable)} GiB usable: {percent(ledger_peak / usable)}, {margin}"

@@ -37,7 +37,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import memory_of_one_kind, missing_input
 from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import chance_words, counted, gib, percent, show, show_time
+from costmodel.ground.units import chance_words, counted, gib, gib_beside, percent, show, show_time
 from costmodel.report.terminal.formatting import MISSES, and_list, or_list, result
 from costmodel.report.terminal.layout import CellTable, Detail, Line, styled
 
@@ -170,7 +170,8 @@ def _checkpoints_exceed_host(inputs: TrainingInputs, costs: dict[str, float]) ->
     """Why checkpoints in host memory do not fit there."""
     taken, holds = costs["checkpoint_host"] + costs["host_memory"], float(inputs.host.capacity)
     mode = inputs.run.checkpoint.mode if inputs.run is not None else ""
-    return f"mode {mode} takes {gib(taken)} GiB on each host, {gib(taken - holds)} GiB over the {gib(holds)} GiB it has"
+    over = f"{gib_beside(taken - holds, taken)} GiB over the {gib(holds)} GiB it has"
+    return f"mode {mode} takes {gib(taken)} GiB on each host, {over}"
 
 
 def _endless_run(inputs: TrainingInputs, costs: dict[str, float]) -> str:
@@ -268,15 +269,16 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
     if code == "M001":
         peak, usable = costs["memory_peak"], float(inputs.usable_memory)
         usable = peak / costs["memory_share"] if inputs.groups else usable
-        over = f"{gib(peak)} GiB on the worst stage, {gib(peak - usable)} GiB over the {gib(usable)} GiB usable"
-        return f"{over}{largest_line_words(inputs, block)}"
+        over = f"{gib_beside(peak - usable, peak)} GiB over the {gib(usable)} GiB usable"
+        return f"{gib(peak)} GiB on the worst stage, {over}{largest_line_words(inputs, block)}"
     if code == NOT_SAFE:
         chance = chance_words(costs["fit_chance"])
         return f"{gib(costs['memory_peak'])} of {gib(inputs.usable_memory)} GiB fit with a chance of {chance}"
     if code == "M003":
         taken, holds = costs["host_memory"], float(inputs.host.capacity)
         if block.structure.offload_to == "cpu":
-            return f"{gib(taken)} GiB on the host, {gib(taken - holds)} GiB over the {gib(holds)} GiB of a node"
+            over = f"{gib_beside(taken - holds, taken)} GiB over the {gib(holds)} GiB of a node"
+            return f"{gib(taken)} GiB on the host, {over}"
         return f"{gib(taken)} GiB on the host, memory or drives {percent(costs['host_share'] - 1)} too full"
     if code in _RUN_RESULTS:
         return _RUN_RESULTS[code](inputs, costs)

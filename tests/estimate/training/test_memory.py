@@ -250,6 +250,17 @@ def test_lines_sum_to_the_peak_of_the_worst_stage(stack: str, plan: dict[str, An
     assert set(ALLOCATED) < set(RESERVED) < set(LINES)
 
 
+def test_no_peak_is_less_than_its_weights_and_optimizer_states() -> None:
+    """Of a model of 87 GiB of frozen weights on GPUs of 79.6 GiB: it cannot fit."""
+    workload = {"tuning": {"method": "lora"}}
+    given = ask(inputs("mixtral-8x7b", sequence=32768, global_batch=8, stack="axolotl", workload=workload), zero=2)
+    row, ledger = given.evaluation.costs.row(), given.evaluation.ledger
+    resident = max(sum(one(ledger.line(name, stage)) for name in ("weights", "optimizer")) for stage in range(3))
+    assert resident > given.inputs.usable_memory
+    assert resident <= row["memory_peak_low"] < row["memory_peak"] < row["memory_peak_high"]
+    assert row["fit_chance"] == 0
+
+
 @pytest.mark.parametrize(
     ("hidden", "vocab", "unit", "matrix"),
     [

@@ -237,6 +237,21 @@ def test_two_changes_of_the_software_are_offered_together_and_keep_the_job(run: 
     assert run("estimate", *job, *lora, *options).code == 0
 
 
+@pytest.mark.parametrize(("sequence", "offered"), [(65536, True), (8192, False)])
+def test_a_loss_in_chunks_is_offered_where_logits_take_most_of_the_memory(
+    sequence: int, offered: bool, tmp_path: Path
+) -> None:
+    """65,536 tokens × 128,256 words × 10 B are 78 GiB; the shorter sequence fails by activations."""
+    job = document("llama-3.1-8b", sequence=sequence, global_batch=16, stack="transformers-deepspeed")
+    plan = {} if offered else {"zero": 0, "recompute": "none"}
+    given = answered(tmp_path, {**job, "plan": {"tp": 1, "micro_batch": 1, **plan}})
+    found = remedies(given, "M001")
+    chunked = [each for each in found if "stack.loss=chunked" in each.settings]
+    assert bool(chunked) is offered
+    for remedy in chunked:
+        assert answered(tmp_path, {**job, "plan": {"tp": 1, "micro_batch": 1, **plan}}, *remedy.settings).broken == ()
+
+
 @pytest.mark.parametrize("node", ["rtx4090-8", "p4d", "p5", "nd96asr-v4", "pcie-l40s-8", "a3-highgpu-8g"])
 def test_offload_to_an_unstated_host_assumes_one_and_says_so(node: str, tmp_path: Path, run: Any) -> None:
     given = answered(tmp_path, ON_A_CLOUD_NODE, f"cluster.node={node}")

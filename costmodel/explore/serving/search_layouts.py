@@ -60,6 +60,7 @@ from costmodel.explore.serving.serving_search_result import (
     listed_by_search,
     shown_digits,
     with_bands,
+    with_binding_limits,
 )
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
@@ -205,9 +206,22 @@ def _add_bands(found: ServiceSearch) -> None:
     plans = list({id(plan): plan for plan in named if plan is not None}.values())
     banded = dict(zip(map(id, plans), with_bands(found.variants, plans), strict=True))
     found.tally.top.rows = [banded[id(plan)] for plan in found.best]
+    _add_binding_limits(found)
     for part in parts:
         part.best = banded.get(id(part.best))
     found.fleet = banded.get(id(found.fleet))
+
+
+def _add_binding_limits(found: ServiceSearch) -> None:
+    """Names what binds the rate of each ranked plan that fits in memory."""
+    sure = found.safe is not None and not found.expected_rates
+    for variant in dict.fromkeys(plan.variant for plan in found.best):
+        places = [
+            place for place, plan in enumerate(found.best) if plan.variant == variant and "M001" not in plan.broken
+        ]
+        some = with_binding_limits(found.variants.of(variant), [found.best[place] for place in places], sure=sure)
+        for place, plan in zip(places, some, strict=True):
+            found.tally.top.rows[place] = plan
 
 
 def _fleet(found: ServiceSearch) -> RankedPlan | None:

@@ -296,8 +296,17 @@ def with_bands(variants: Variants[ServingInputs], plans: Sequence[RankedPlan]) -
 
 
 def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[RankedPlan]:
-    """Plans of one scenario with bands; disaggregated plans are evaluated by number of prefill instances."""
-    found = list(plans)
+    """Plans of one scenario with bands."""
+    found = list[RankedPlan]()
+    for plan, whole in zip(plans, _banded_results(inputs, plans), strict=True):
+        costs = whole | {name: value for name, value in plan.costs.items() if value == value}
+        found.append(replace(plan, costs={name: costs[name] for name in SERVING_COLUMNS if name in costs}))
+    return found
+
+
+def _banded_results(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[dict[str, float]]:
+    """Results of plans with P10 and P90; disaggregated plans are evaluated by number of prefill instances."""
+    found = list[dict[str, float]]([{}] * len(plans))
     beyond = [tuple(map(number, spreads_beyond(inputs, columns_of([plan]), plan.costs.__getitem__))) for plan in plans]
     crossing = [any(crosses_domains(inputs, half).any() for half in columns_of([plan])) for plan in plans]
     prompts = [None if plan.prefill is None else plan.prefill["replicas"] for plan in plans]
@@ -311,6 +320,45 @@ def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[Ran
             known = all(plans[place].costs[OWN] == plans[place].costs[OWN] for place in places)
             _, results = evaluated_with_bands(wider, *columns, compared=False, chance=not known)
         for row, place in enumerate(places):
-            whole = results.row(row) | {name: value for name, value in plans[place].costs.items() if value == value}
-            found[place] = replace(plans[place], costs={name: whole[name] for name in SERVING_COLUMNS if name in whole})
+            found[place] = results.row(row)
     return found
+
+
+# --- what binds the highest rate of a plan: a limit of the scenario, or a resource of its engines
+
+
+_FULL = 0.99  # of saturation, from which on waits have no end and any limit is reached
+_LEAST_LOAD = 1e-3  # of saturation: the load of plans that break a limit at any rate
+
+
+def with_binding_limits(inputs: ServingInputs, plans: Sequence[RankedPlan], *, sure: bool) -> list[RankedPlan]:
+    """Plans whose `binding` is the limit that is nearest at their highest rate, if it is nearer than saturation.
+
+    Each is evaluated with as many replicas as take the scenario's load at that rate. sure: whether the rate is that
+    with the preferred chance, so that the unfavourable end of each band counts
+    """
+    limits = [limit for limit in service_limits(inputs) if limit.column != OWN]
+    rate = inputs.case.scenario.workload.rate
+    if rate is None or not limits:
+        return list(plans)
+    loaded = [replace(plan, **_at_highest_rate(plan, float(rate))) for plan in plans]
+    found = list[RankedPlan]()
+    for plan, costs in zip(plans, _banded_results(inputs, loaded), strict=True):
+        most = costs.get("saturation_per_s_low", math.nan) if sure else math.nan
+        most = most if math.isfinite(most) else costs["saturation_per_s"]
+        near = {plan.binding: float(rate) / (_FULL * most)}
+        for limit in limits:
+            end = f"{limit.column}_{'high' if limit.kind == 'at_most' else 'low'}"
+            value = costs.get(end, math.nan) if sure else math.nan
+            value = value if math.isfinite(value) else costs[limit.column]
+            near[limit.key] = value / limit.value if limit.kind == "at_most" else limit.value / value
+        found.append(replace(plan, binding=max(near, key=lambda name: near[name])))
+    return found
+
+
+def _at_highest_rate(plan: RankedPlan, rate: float) -> dict[str, dict[str, float] | None]:
+    """The sizes of a plan with so many replicas that each takes its highest rate within limits of this load."""
+    costs = plan.costs
+    times = rate / max(costs["rate_within_slo_per_s"], _LEAST_LOAD * costs["saturation_per_s"])
+    halves = {"sizes": plan.sizes, "prefill": plan.prefill}
+    return {name: half and half | {"replicas": half["replicas"] * times} for name, half in halves.items()}

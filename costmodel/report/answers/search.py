@@ -223,7 +223,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return []
 
     def needs(self) -> list[Line]:
-        """Lines on what the load needs, shown under the best plan."""
+        """Lines on what the load needs, shown first."""
         return []
 
     def nearest(self) -> list[Line]:
@@ -391,9 +391,12 @@ def search_document(
     if brief and isinstance(table := sections[0].table, Table):
         sections[0] = replace(sections[0], table=replace(table, brief=brief))
     sections += more
+    if lines := words.needs():
+        sections.insert(0, Section("needs", "What the load needs", beneath=lines))
     own = words.yours()
-    if lines := [*([Detail(own, "the rank of yours", spare=1)] if own and not why_not else own), *words.needs()]:
-        sections.append(Section("yours", "Your plan, and what is needed", beneath=lines, apart=bool(found.best)))
+    if own:
+        lines = own if why_not else [Detail(own, "the rank of yours", spare=1)]
+        sections.append(Section("yours", "Your plan", beneath=lines, apart=bool(found.best)))
     sections += [values_section(words)] if words.paths and found.parts else []
     known = any(part.examples for part in found.parts)
     full = why_not or (known and not found.best and found.front is None)

@@ -217,7 +217,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         columns += [self.cell(throughput, significant, head="tok/s/GPU", drop=later)]
         columns += [self.cell(rent, significant, head="rent/M out", drop=8 if own else 0)] if money else []
         columns += [self.figure(name) for name in own]
-        columns += [(Column("limited by", "l", drop=2), lambda plan: plan.binding)]
+        columns += [(Column("limited by", "l", drop=2), lambda plan: plan.binding.replace("_", " "))]
         return [*columns, (Column("", "l"), self._state)]
 
     def figure(self, name: str) -> PlanColumn[RankedPlan]:
@@ -556,7 +556,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         values = " · ".join(f"{name} {readable(value)}" for name, value in named)
         taken += f" ({values})" if values else ""
         plan = "plan 1" if found.offers.smaller is None else "another plan"
-        yield styled(f"  With {plan}, {rate_words(rate, significant(rate))} need {taken}: {gpus}")
+        yield styled(f"{rate_words(rate, significant(rate))} need {gpus}: {taken}, as in {plan}", HEAD)
         yield styled(f"  {rent_words(inputs, many)}")
         yield from self._at_that_size()
         yield from self._with_fewer()

@@ -31,6 +31,7 @@ LatencyOption = Annotated[
 RunOption = Annotated[
     bool, typer.Option("--run", help="Also run ring-all-reduce between so many processes of this machine")
 ]
+RING_WORDS = ("ring-all-reduce", "ring_time", "ring_chunk")
 _WHAT = Annotated[
     str | None,
     optional_argument(
@@ -87,7 +88,7 @@ def explain(
     if worth and (is_ring or (not what and not question.is_flags)):
         raise _no_worth_fault(what or "words")
     if is_ring:
-        return _ring_reply(what, ranks, message, bandwidth, latency, run)
+        return _ring_reply(question, ranks, message, bandwidth, latency, run)
     if question.is_flags and not _is_scenario(what):
         figure = " ".join(filter(None, (what, quantity, *(more or ())))) or "step_time"
         asked = replace(question, scenario=None)
@@ -171,17 +172,19 @@ def _page_reply(word: str) -> Reply:
     return Reply(lambda: glossary_pages.word_page(about), lambda: glossary_pages.page_json(about))
 
 
-def _ring_reply(word: str | None, ranks: int | None, message: str, bandwidth: str, latency: str, run: bool) -> Reply:
+def _ring_reply(question: Question, ranks: int | None, message: str, bandwidth: str, latency: str, run: bool) -> Reply:
     """A ring all-reduce over `ranks` ranks, step by step; `run` also runs it here and measures the links."""
-    from costmodel.explore.collective import USUAL, default_link_bandwidth, ring_all_reduce
+    from costmodel.explore.collective import ring_all_reduce, ring_links
+    from costmodel.explore.scenario_from_flags import ScenarioFlags
     from costmodel.ground.parsing import UnitError, parse
     from costmodel.report.answers import collective
 
-    if ranks is None or word not in ("ring-all-reduce", "ring_time", "ring_chunk"):
+    if ranks is None or question.scenario not in RING_WORDS:
         sentence = "--ranks, with --message, --bandwidth, --latency and --run beside it, is for ring-all-reduce"
         raise fail("C003", sentence, None, "costmodel explain ring-all-reduce --ranks 4")
+    links = ring_links(ranks, ScenarioFlags(**question.flags))
     try:
-        rate = parse(bandwidth, "B/s") if bandwidth else default_link_bandwidth()
+        rate = parse(bandwidth, "B/s") if bandwidth else links.slowest
         sizes = parse(message or ("16 MB" if run else "1 GB"), "B"), rate, parse(latency or "0 s", "s")
     except UnitError as error:
         raise fail("C003", str(error), None, '--message "1 GB" --bandwidth "50 GB/s" --latency "5 us"') from None
@@ -193,8 +196,9 @@ def _ring_reply(word: str | None, ranks: int | None, message: str, bandwidth: st
 
         ran = run_ring(ranks, sizes[0])
         sizes = sizes[0], rate if bandwidth else ran.bandwidth, sizes[2] if latency else ran.latency
-    ring_answer = ring_all_reduce(ranks, *sizes)
-    link = "" if bandwidth else "measured here" if ran else f"{USUAL}; --bandwidth sets another"
+    known = not (bandwidth or ran)
+    ring_answer = ring_all_reduce(ranks, *sizes, *((links.domain, links.inside) if known else ()))
+    link = f"{links.names}; --bandwidth sets another" if known else "measured here" if ran and not bandwidth else ""
     return Reply(
         lambda: collective.ring_lines(ring_answer, link, ran), lambda: collective.ring_json(ring_answer, ran), "steps"
     )

@@ -340,6 +340,7 @@ _FLAGS = {
     **dict.fromkeys(("measured", "measured_step", "step_time"), "--step"),
     **dict.fromkeys(("quant", "quantize"), "--dtype"),
     **dict.fromkeys(("days", "within", "duration"), "--deadline"),
+    **dict.fromkeys(("bytes", "buffer", "message_size"), "--message"),
     "n": "--gpus",
 }
 # And of flags with their value.

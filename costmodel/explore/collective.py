@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -483,7 +484,10 @@ class RingStep:
 
 @record
 class Ring:
-    """All steps of a ring all-reduce and its total time."""
+    """All steps of a ring all-reduce and its total time.
+
+    bandwidth: of the slowest hop. domain: ranks of a domain; inside: the rate of hops within one
+    """
 
     ranks: int
     message: float
@@ -492,16 +496,46 @@ class Ring:
     each: float
     steps: tuple[RingStep, ...]
     total: float
+    domain: int
+    inside: float
 
 
-def default_link_bandwidth() -> float:
-    """The link bandwidth [B/s] if none is stated."""
-    bandwidth: float = read("fabric", USUAL).bandwidth
-    return bandwidth
+@record
+class RingLinks:
+    """The links of a ring, one way [B/s]: of a rank inside its domain, and all those of a domain to the next.
+
+    A library runs as many rings at once as there are interfaces, each with a part of the buffer.
+    """
+
+    inside: float
+    between: float
+    domain: int
+    names: str
+
+    @property
+    def slowest(self) -> float:
+        """The rate of the slowest hop."""
+        return min(self.inside, self.between)
 
 
-def ring_all_reduce(ranks: int, message: float, bandwidth: float, latency: float) -> Ring:
-    """The steps of an all-reduce on a ring of `ranks` ranks."""
+def ring_links(ranks: int, flags: ScenarioFlags) -> RingLinks:
+    """The links of a ring over so many GPUs; without a GPU or a node all are in one domain of the usual fabric."""
+    if flags.gpu is None and flags.node is None:
+        bandwidth: float = read("fabric", USUAL).bandwidth
+        return RingLinks(bandwidth, math.inf, ranks, USUAL)
+    case, _ = _collective_case(replace(flags, gpus=ranks), (), None)
+    inputs = _links_only_machine(case, None)
+    members = group(inputs, "dp", float(ranks), 1.0)
+    inside, domain = number(link_of(inputs, members.inside)), round(number(members.inside))
+    if domain == ranks:
+        return RingLinks(inside, math.inf, ranks, case.scale_up.name)
+    between = number(interface_rate(case, 1.0)) * domain
+    return RingLinks(inside, between, domain, case.scale_out.name if between < inside else case.scale_up.name)
+
+
+def ring_all_reduce(ranks: int, message: float, bandwidth: float, latency: float, domain: int = 0,
+                    inside: float = 0.0) -> Ring:  # fmt: skip
+    """The steps of an all-reduce on a ring of `ranks` ranks; bandwidth: of its slowest hop."""
     size = float(ranks)
     total = float(ring_time(message, size, bandwidth, latency, operation="all_reduce"))
     step_time = total / (2 * (ranks - 1))
@@ -510,4 +544,5 @@ def ring_all_reduce(ranks: int, message: float, bandwidth: float, latency: float
         for turn in range(ranks - 1):
             sent = (ring_chunk(float(rank), float(turn), size, half=half) for rank in range(ranks))
             steps.append(RingStep(half, turn, tuple(int(chunk) for chunk in sent), step_time * len(steps)))
-    return Ring(ranks, message, bandwidth, latency, step_time, tuple(steps), total)
+    shape = (domain or ranks, inside or bandwidth)
+    return Ring(ranks, message, bandwidth, latency, step_time, tuple(steps), total, *shape)

@@ -341,7 +341,7 @@ def with_binding_limits(inputs: ServingInputs, plans: Sequence[RankedPlan], *, s
     rate = inputs.case.scenario.workload.rate
     if rate is None or not limits:
         return list(plans)
-    loaded = [replace(plan, **_at_highest_rate(plan, float(rate))) for plan in plans]
+    loaded = [_at_highest_rate(plan, float(rate)) for plan in plans]
     found = list[RankedPlan]()
     for plan, costs in zip(plans, _banded_results(inputs, loaded), strict=True):
         most = costs.get("saturation_per_s_low", math.nan) if sure else math.nan
@@ -356,9 +356,10 @@ def with_binding_limits(inputs: ServingInputs, plans: Sequence[RankedPlan], *, s
     return found
 
 
-def _at_highest_rate(plan: RankedPlan, rate: float) -> dict[str, dict[str, float] | None]:
-    """The sizes of a plan with so many replicas that each takes its highest rate within limits of this load."""
+def _at_highest_rate(plan: RankedPlan, rate: float) -> RankedPlan:
+    """The plan with so many replicas that each takes its highest rate within limits of this load."""
     costs = plan.costs
     times = rate / max(costs["rate_within_slo_per_s"], _LEAST_LOAD * costs["saturation_per_s"])
-    halves = {"sizes": plan.sizes, "prefill": plan.prefill}
-    return {name: half and half | {"replicas": half["replicas"] * times} for name, half in halves.items()}
+    sizes = plan.sizes | {"replicas": plan.sizes["replicas"] * times}
+    prefill = plan.prefill and plan.prefill | {"replicas": plan.prefill["replicas"] * times}
+    return replace(plan, sizes=sizes, prefill=prefill)

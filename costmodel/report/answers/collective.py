@@ -13,7 +13,7 @@ from rich.text import Text
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.estimate.machine.collective_time import ALGORITHMS, FITTED
 from costmodel.evidence.measure.ring import RingRun
-from costmodel.explore.collective import Ring, signed_error
+from costmodel.explore.collective import Ring, RingStep, signed_error
 from costmodel.ground.parsing import parse
 from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.answers.explain import figure_rows, figures_section, tree_section
@@ -21,10 +21,10 @@ from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Sectio
 from costmodel.report.terminal.charts import line_chart
 from costmodel.report.terminal.formatting import BAND, range_of, signed_percent
 from costmodel.report.terminal.head import machine_words
-from costmodel.report.terminal.layout import HEAD, WARN, CellTable, Line, schema_head, shell_line, styled
+from costmodel.report.terminal.layout import HEAD, WARN, CellTable, Detail, Line, schema_head, shell_line, styled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from costmodel.evidence.calibrate.fit_from_kernels import Soundness
     from costmodel.explore.collective import CollectiveAnswer, SizeRow
@@ -194,10 +194,13 @@ def _reason_texts(answer: CollectiveAnswer) -> Iterator[str]:
 
 
 def _binding_words(answer: CollectiveAnswer) -> str:
-    """Words on which link limits the largest size, if a faster network waits for it; else empty."""
-    case = answer.case
-    inner, outer = case.scale_up.name, case.scale_out.name
-    return f": {inner} inside the domains sets the rate, {outer} waits for it" if answer.rows[-1].waits else ""
+    """Words on which link takes longest for the largest size, if those inside domains slow it down; else empty."""
+    row, inner, outer = answer.rows[-1], answer.case.scale_up.name, answer.case.scale_out.name
+    if not row.waits:
+        return ""
+    if (row.inside or 0.0) > (row.between or 0.0):
+        return f": {inner} inside the domains takes longest"
+    return f": {outer} between the domains takes longest, held back by {inner}, which passes its bytes on inside them"
 
 
 def _compared_algorithm(answer: CollectiveAnswer, name: str) -> str:
@@ -319,7 +322,8 @@ def _measured_fields(answer: CollectiveAnswer) -> dict[str, Any] | None:
 # --- the table of a ring all-reduce: a step a row, a rank a column
 
 
-_MOST_RANK_COLUMNS, _MOST_RANK_COLUMNS_MEASURED = 8, 5  # ranks of which each has a column; beside measured times
+_MOST_RANK_COLUMNS, _MOST_RANK_COLUMNS_MEASURED = 6, 5  # ranks of which each has a column; beside measured times
+_BRIEF = 3  # steps of each half in a short answer
 
 
 def ring_lines(found: Ring, origin: str = "", ran: RingRun | None = None) -> list[Line]:
@@ -334,24 +338,17 @@ def ring_lines(found: Ring, origin: str = "", ran: RingRun | None = None) -> lis
         Text(),
         styled(f"  The buffer is cut into {found.ranks} chunks of {chunk}. In each step every rank sends one chunk to"),
         styled("  the next rank: n − 1 steps add the chunks up, n − 1 more pass the sums on."),
-        styled(f"  A step takes {show_time(found.each)}: {show_time(found.latency)} and {chunk} over {link}."),
+        styled(f"  A step takes {show_time(found.each)}: {_latency_words(found)} and {chunk} over {link}."),
+        *_slow_hop_lines(found),
         Text(),
     ]
+    brief = [step for step in found.steps if step.number < _BRIEF]
+    if len(brief) < len(found.steps):
+        lines.append(Detail([_ring_table(found, brief, ran)], brief=True))
+        lines.append(Detail([_ring_table(found, found.steps, ran)], f"all {len(found.steps)} steps"))
+    else:
+        lines.append(_ring_table(found, found.steps, ran))
     across = _MOST_RANK_COLUMNS if ran is None else _MOST_RANK_COLUMNS_MEASURED
-    shown = range(min(found.ranks, across))
-    took = [()] * len(found.steps) if ran is None else [(show_time(each),) for each in ran.steps]
-    rows = [
-        (
-            f"{place}",
-            "adds" if step.half == "scatter" else "passes on",
-            show_time(step.starts),
-            *took[place - 1],
-            *(f"{step.chunks[rank]} → {(rank + 1) % found.ranks}" for rank in shown),
-        )
-        for place, step in enumerate(found.steps, 1)
-    ]
-    names = ("step", "", "starts", *(["took"] if ran else []), *(f"rank {rank}" for rank in shown))
-    lines.append(CellTable(names, rows, f"rlr{'r' * (len(names) - 3)}"))
     if found.ranks > across:
         lines.append(styled(f"  ranks {across} to {found.ranks - 1} likewise: rank r sends one chunk further on"))
     sent = show(found.message * 2 * (found.ranks - 1) / found.ranks, "B")
@@ -359,6 +356,42 @@ def ring_lines(found: Ring, origin: str = "", ran: RingRun | None = None) -> lis
     lines += _ring_run_lines(found, ran) if ran else []
     lines += [styled("  a cell is the chunk and the rank it goes to; formula: costmodel explain ring_time")]
     return lines
+
+
+def _latency_words(found: Ring) -> str:
+    """The latency of a step, or the option that states one."""
+    return show_time(found.latency) if found.latency else "no latency (--latency)"
+
+
+def _slow_hop_lines(found: Ring) -> list[Line]:
+    """Lines on the hops between domains, for which every step waits if they are the slower ones."""
+    if found.domain >= found.ranks:
+        return []
+    last, inside = found.domain - 1, show(found.inside, "B/s")
+    slow = "so each step waits for the network" if found.bandwidth < found.inside else "no more than the network"
+    hops = f"hops such as {last} → {last + 1} cross the network"
+    return [
+        styled(f"  Each {found.domain} ranks share a domain: {hops} over all its interfaces"),
+        styled(f"  at once, a ring for each. Hops inside have {inside}, {slow}."),
+    ]
+
+
+def _ring_table(found: Ring, steps: Sequence[RingStep], ran: RingRun | None) -> CellTable:
+    """The chunk that each of the first ranks sends in these steps, and to which rank."""
+    across = _MOST_RANK_COLUMNS if ran is None else _MOST_RANK_COLUMNS_MEASURED
+    shown = range(min(found.ranks, across))
+    rows = [
+        (
+            f"{found.steps.index(step) + 1}",
+            "adds" if step.half == "scatter" else "passes on",
+            show_time(step.starts),
+            *([] if ran is None else [show_time(ran.steps[found.steps.index(step)])]),
+            *(f"{step.chunks[rank]} → {(rank + 1) % found.ranks}" for rank in shown),
+        )
+        for step in steps
+    ]
+    names = ("step", "", "starts", *(["took"] if ran else []), *(f"rank {rank}" for rank in shown))
+    return CellTable(names, rows, f"rlr{'r' * (len(names) - 3)}")
 
 
 def _ring_run_lines(found: Ring, ran: RingRun) -> list[Line]:

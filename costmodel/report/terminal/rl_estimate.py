@@ -42,7 +42,7 @@ NAMES = {
     "reward_time": "reward model",
     "critic_time": "critic",
     "update_time": "update",
-    "switch": "switch of states",
+    "switch": "mode switch",
     "weight_sync": "weight sync",
 }
 assert tuple(NAMES) == PHASES
@@ -210,7 +210,7 @@ def generation_sentences(answer: RlAnswer) -> list[str]:
     costs, found = answer.costs, answer.iteration.generated
     workload, engines = answer.inputs.case.scenario.workload, answer.inputs.engines
     assert engines is not None
-    words = [f"longest answer {counted(round(costs['longest']), 6)} tokens; {_requests_at_a_time(answer)}"]
+    words = [f"the longest answer has {counted(round(costs['longest']), 6)} tokens; {_requests_at_a_time(answer)}"]
     if workload.rollouts == "batch":
         refilled = f"with continuous refill generation takes {show_time(float(found.refilled))}"
         words.append(f"the last eighth of the answers takes {show_time(costs['tail'])}; {refilled}")

@@ -42,3 +42,21 @@ def test_the_command_takes_sizes_with_their_units(run: Any, faults: Any) -> None
     assert run("explain", "ring-all-reduce", "--ranks", "1").code == 2
     for option in (("--message", "2 GB"), ("--bandwidth", "50 GB/s"), ("--latency", "5 us")):
         assert run("explain", "ring_time", *option).code == 2, "without --ranks they have no effect"
+
+
+@pytest.mark.parametrize(("node", "ranks", "inside", "between"), [
+    ("dgx-h100", 64, 450e9, 8 * 50e9),  # NVLink 4, and eight ports of 400 Gb/s
+    ("p4d", 16, 300e9, 4 * 12.5e9),  # NVLink 3, and four ports of 100 Gb/s
+    ("dgx-h100", 8, 450e9, np.inf),
+])  # fmt: skip
+def test_a_ring_over_nodes_waits_for_its_slowest_hop(
+    node: str, ranks: int, inside: float, between: float, run: Any
+) -> None:
+    asked = ("explain", "ring-all-reduce", "--ranks", str(ranks), "--node", node)
+    found = json.loads(run(*asked, "--json").out)
+    assert found["bandwidth_bytes_per_s"] == pytest.approx(min(inside, between))
+    assert found["step_s"] == pytest.approx(1e9 / ranks / min(inside, between))
+    shown = run(*asked, brief=True).out.splitlines()
+    assert any("cross the network" in line for line in shown) is (ranks > 8)
+    assert len([line for line in shown if " → " in line and line.split()[0].isdigit()]) == 6
+    assert max(map(len, shown)) <= 110

@@ -19,7 +19,7 @@ BUDGETS = {
     "documents/schemas": 5_800,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_520,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_620,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain
-    "estimate": 8_100,  # prices of nodes, rounds, feed-forward halves, models beside the policy
+    "estimate": 8_200,  # prices of nodes, rounds, feed-forward halves, models beside the policy, bounds of bands
     "estimate/serving": 9_670,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
     "estimate/training": 7_800,
     "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
@@ -29,11 +29,11 @@ BUDGETS = {
     "exchange/rl": 2_300,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_810,  # with recipes of torchtitan, written, and configurations that trainers ship
-    "explore": 19_300,  # one search; what to buy and why not less, with equations; changes that fit together
+    "explore": 19_450,  # one search; what to buy and why not less, with equations; changes that fit, rings
     "explore/serving": 4_000,  # a model on every machine, points of benchmarks, the limit that binds
     "ground": 2_150,  # with durations in a given unit
     "report": 1_600,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 11_200,  # all faces of a question, views of plans, patches of documents, what buy says
+    "report/answers": 11_300,  # all faces of a question, views of plans, patches of documents, what buy says, rings
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_600,
     "server": 1_250,

@@ -391,15 +391,12 @@ def search_document(
     if brief and isinstance(table := sections[0].table, Table):
         sections[0] = replace(sections[0], table=replace(table, brief=brief))
     sections += more
-    if lines := words.needs():
-        sections.insert(0, Section("needs", "What the load needs", beneath=lines))
-    own = words.yours()
-    if own:
-        lines = own if why_not else [Detail(own, "the rank of yours", spare=1)]
-        sections.append(Section("yours", "Your plan", beneath=lines, apart=bool(found.best)))
+    sections[:0] = [Section("needs", "What the load needs", beneath=lines)] if (lines := words.needs()) else []
+    if own := words.yours():
+        own = own if why_not else [Detail(own, "the rank of yours", spare=1)]
+        sections.append(Section("yours", "Your plan", beneath=own, apart=bool(found.best)))
     sections += [values_section(words)] if words.paths and found.parts else []
-    known = any(part.examples for part in found.parts)
-    full = why_not or (known and not found.best and found.front is None)
+    full = why_not or (any(part.examples for part in found.parts) and not found.best and found.front is None)
     sections += reason_sections(words, full=full, apart=full or sections[-1].key != "yours")
     if lines := words.remedies() if found.best else []:
         sections.append(Section("remedies", "What would work", beneath=lines))

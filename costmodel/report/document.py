@@ -154,7 +154,8 @@ class Table:
 
     settings: the settings of each row's scenario, for the commands on a page. data: replaces settings by all data of
     the rows on a page. whole: whether the first cell of a row opens the whole row. most: rows in a terminal. brief:
-    rows of a short answer; rest: the name of the other rows with -v. sums: rows at the end that sum the rows above
+    rows of a short answer; rest: the name of the other rows with -v. sums: rows at the end that sum the rows above.
+    asked: whether the user asked for so many rows, which a screen shows even if they do not fit it
     """
 
     columns: Sequence[Column]
@@ -172,6 +173,7 @@ class Table:
     indent: str = "  "
     caption: str = ""
     sums: int = 0
+    asked: bool = False
 
 
 @record

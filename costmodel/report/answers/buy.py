@@ -71,7 +71,7 @@ from costmodel.report.terminal.head import (
     subject_words,
     term_words,
 )
-from costmodel.report.terminal.layout import BAD, Abridged, CellTable, Line, shell_line, short_or_full, styled
+from costmodel.report.terminal.layout import BAD, Abridged, CellTable, Detail, Line, shell_line, short_or_full, styled
 from costmodel.report.trials import remark_codes, remark_lines, result_cells, trial_remark_counts, trial_settings
 from costmodel.report.workload_words import words_of
 
@@ -199,11 +199,14 @@ def _closing_lines(found: PurchaseComparison, day: Day | None, again: str) -> li
     asked, best = found.asked, found.best
     full, brief = (" ".join(map(plain, answer_sentences(found, short=short))) for short in (False, True))
     lines: list[Line] = [Abridged(full, short=brief, added="source of its price, ranges of its speed")]
-    both = [(cost_range_sentence, "its range in full"), *([] if best is None else [(offers_sentence, "other offers")])]
-    lines += [Abridged(plain(words(found)), short=plain(words(found, short=True)), added=more) for words, more in both]
+    money, offers = (
+        Abridged(plain(words(found)), short=plain(words(found, short=True)), added=more)
+        for words, more in ((cost_range_sentence, "its range in full"), (offers_sentence, "other offers"))
+    )
+    lines += [money, *([] if best is None else [Detail([offers], "other offers", spare=1)])]
     lines += [Abridged(plain(each), short="", added="other offers") for each in alternative_sentences(found)]
     lines += [
-        *([] if day is None else [styled(day_sentence(day))]),
+        *([] if day is None else [Abridged(day_sentence(day), short=day_sentence(day, short=True), added=_IN_USE)]),
         *(styled(line) for line in _optimal_model(found)),
     ]
     if best is None or best.trial is None:
@@ -214,7 +217,7 @@ def _closing_lines(found: PurchaseComparison, day: Day | None, again: str) -> li
     heads = cost_period(found), "does not fit" if only_memory_is_limited(found) else "limit missed", "to decide"
     more = len(choices) - DECIDED
     lines += short_or_full(
-        [CellTable(heads, short[:DECIDED], "rll", indent="")] if short else [],
+        [CellTable(heads, short[:DECIDED], "rll", indent="", rest="choice")] if short else [],
         [CellTable(heads, long, "rll", indent="")] if short else [],
         f"{more} more to decide" if more > 0 else "what else to know of choices",
     )
@@ -227,6 +230,9 @@ def _closing_lines(found: PurchaseComparison, day: Day | None, again: str) -> li
     return lines + short_or_full(
         [] if again else [shell_line("Next:", plans)], [shell_line("Plans:", plans), *own], "plans"
     )
+
+
+_IN_USE = "cost of GPUs in use by the hour"
 
 
 def plan_command(found: PurchaseComparison) -> str:
@@ -278,14 +284,18 @@ def _machines_section(found: PurchaseComparison, top: int | None, *, plot: bool)
     rest = "offer" if short is None else number_of(len(made) - len(short.rows), "more offer")
     table = Table(
         columns, made, [settings for _, _, settings in rows], sortable=True, most=top or TOP,
-        brief=None if top else BRIEF, rest=rest,
+        brief=None if top else BRIEF, rest=rest, asked=bool(top),
     )  # fmt: skip
     known = any(all(_is_known(row, name) for name in words.traded) for row in found.working)
     traded = functools.cache(lambda: TradeOff.of(found))
     drawn: list[Callable[[], Draw]] = [lambda: traded().plot] if known else []
     cut = traded().lines() if known and plot else []
     below = [*price_lines_of_all(own), *map(_hosted_price_line, found.hosted)] if priced else []
-    return Section("machines", "Machines", lead, figures=drawn, table=table, beneath=below, cut=cut, short=short)
+    alone = short is not None and len(short.rows) == 1 and not cut  # all of which the conclusion has
+    return Section(
+        "machines", "Machines", lead, figures=drawn, table=table, beneath=below, cut=cut, short=short,
+        detail="the machine" if alone else "", spare=int(alone),
+    )  # fmt: skip
 
 
 TableRows = list[tuple[float, list[Cell], dict[str, str]]]  # of the table: what they are sorted by, cells, settings
@@ -303,7 +313,7 @@ def _short_table(found: PurchaseComparison, columns: Sequence[Column], rows: Tab
     found_here = [cells for _, cells, _ in rows if tuple(_unmarked_text(cells[place]) for place in named) in
                   {each[: len(named)] for each in wanted}]  # fmt: skip
     bare = [replace(columns[place], legend="") for place in kept]
-    return Table(bare, [[cells[place] for place in kept] for cells in found_here])
+    return Table(bare, [[cells[place] for place in kept] for cells in found_here], rest="offer")
 
 
 def _unmarked_text(cell: Cell) -> str:

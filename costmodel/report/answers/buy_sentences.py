@@ -6,7 +6,7 @@ import collections
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from costmodel.documents.reader.library import read
@@ -20,7 +20,7 @@ from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
 from costmodel.explore.purchase.buy import MISS, Choice, Purchase, PurchaseComparison, Rent, money_figures
-from costmodel.explore.purchase.buy_day import Day
+from costmodel.explore.purchase.buy_day import Day, Hour
 from costmodel.explore.purchase.offers import HostedOffer, Machine
 from costmodel.explore.purchase.smallest_size import CHANCE
 from costmodel.explore.workload_interface import MissedLimit
@@ -29,7 +29,7 @@ from costmodel.ground.record import record
 from costmodel.ground.units import chance_words, counted, percent, rounded_dollars, show_time, significant
 from costmodel.report.document import Cell, Column, Headline, Section, Sentence, Table, Value, plain
 from costmodel.report.terminal.head import hourly_price, price_source, term_words, write_off_words
-from costmodel.report.terminal.layout import HEAD, styled
+from costmodel.report.terminal.layout import HEAD, Detail, styled
 from costmodel.report.workload_words import MONTHLY, band_cells, words_of
 
 _WORTH_SAYING = 0.05  # judged: of a budget, from which what is left has a sentence
@@ -287,6 +287,8 @@ def _cost_range_by_size(found: PurchaseComparison, best: Purchase, *, short: boo
         sizes.append((gpus, odds, billed_cell(found.rent(row), owner)))
     low, high = sizes[0][-1], sizes[-1][-1]
     money = [low] if plain([low]) == plain([high]) else [low, " to ", high]
+    if short and len(money) == 1 and found.dearest is not None:
+        return [*money, f" {cost_period(found)}"]
     likely = sizes[1:] if short and sizes[1:] and plain([sizes[1][-1]]) == plain([low]) else sizes
     words = [cell for gpus, odds, rent in likely for cell in (", ", gpus, " (", rent, ")", " with ", odds)]
     words[5] = " suffices with " if plain([words[1]]) == "1" else " suffice with "
@@ -731,12 +733,9 @@ def _choice_details(found: PurchaseComparison, choice: Choice) -> Iterator[Cell]
 
 def day_section(day: Day) -> Section:
     """A section with the replicas that each hour of a day needs; equal hours share a row."""
-    columns = [Column("hours", "l"), Column("requests/s"), Column("ready for"), Column("replicas"), Column("GPUs")]
-    columns += [Column("chance")]
-    rows, begin = list[list[Cell]](), 0
-    for hour, group in itertools.groupby(day.hours):
-        end = begin + len([*group])
-        hours = f"{begin}" if end == begin + 1 else f"{begin} – {end - 1}"
+    title, sizes = f"A day on {day.machine.node}", [Column("replicas"), Column("GPUs")]
+    rows = list[list[Cell]]()
+    for hours, hour in _spans(day, lambda hour: hour):
         rate, ready = (Value(significant(value), value, "requests_per_s") for value in (hour.rate, hour.ready))
         figures = [sourced(rate, "--day"), linked(ready, hour.named("ready"))]
         figures += [sourced(number_cell(hour.replicas, "replicas"), "the fewest that meet every limit, by trial")]
@@ -744,10 +743,25 @@ def day_section(day: Day) -> Section:
         sure = chance_cell(hour.chance)
         figures += [linked(sure, hour.named(CHANCE)) if hour.settings else sourced(sure, "an hour without requests")]
         rows.append([hours, *figures])
-        begin = end
-    title = f"A day on {day.machine.node}"
-    ahead = [styled(title, HEAD)]
-    return Section("day", title, day_sentence(day), ahead=ahead, table=Table(columns, rows), apart=True)
+    of_size = dict[tuple[float, float], list[str]]()  # the hours that need so many replicas and GPUs
+    for hours, hour in _spans(day, lambda hour: (hour.replicas, hour.gpus)):
+        of_size.setdefault((hour.replicas, hour.gpus), []).append(hours)
+    few = [[", ".join(of_size[size]), *map(counted, size)] for size in sorted(of_size, reverse=True)]
+    columns = [Column("hours", "l"), Column("requests/s"), Column("ready for"), *sizes, Column("chance")]
+    return Section(
+        "day", title, day_sentence(day), ahead=[Detail([styled(title, HEAD)], spare=4)], table=Table(columns, rows),
+        least=Table([Column(title, "l"), *sizes], few, rest="rates and chances of the hours"),
+    )  # fmt: skip
+
+
+def _spans(day: Day, same: Callable[[Hour], object]) -> Iterator[tuple[str, Hour]]:
+    """Hours in a row that are the same, in words, with the first of them."""
+    begin = 0
+    for _, group in itertools.groupby(day.hours, same):
+        hours = [*group]
+        end = begin + len(hours) - 1
+        yield f"{begin}" if begin == end else f"{begin} – {end}", hours[0]
+        begin = end + 1
 
 
 def day_headlines(day: Day) -> list[Headline]:
@@ -757,8 +771,11 @@ def day_headlines(day: Day) -> list[Headline]:
     return [Headline("A month by the hour", by_hour, day.machine.node), Headline("Of a fixed fleet", fixed)]
 
 
-def day_sentence(day: Day) -> str:
-    """A sentence on the monthly cost of replicas by the hour, compared with a fixed fleet for the busiest hour."""
+def day_sentence(day: Day, *, short: bool = False) -> str:
+    """A sentence on the monthly cost of replicas by the hour, compared with a fixed fleet for the busiest hour.
+
+    short: only of whole nodes
+    """
     starts = f"with starts of {show_time(day.start)}" if day.start else "if replicas start at once (--cold-start)"
     scaled, fixed, other = map(day.month, (day.autoscaled, day.fixed, day.fixed_lasting))
     terms = " on demand" if day.elastic != day.price else ""
@@ -766,7 +783,7 @@ def day_sentence(day: Day) -> str:
     rents = f"{rounded_dollars(scaled.whole)} a month{often}{terms} by whole nodes"
     less = _compared(scaled.whole, fixed.whole, "the answer's ")
     lead = f"Replicas by the hour on {day.machine.node}, {starts}: {rents}, {less}"
-    if (scaled.whole, fixed.whole) != (scaled.in_use, fixed.in_use):
+    if (scaled.whole, fixed.whole) != (scaled.in_use, fixed.in_use) and not short:
         lead += f"; of GPUs in use alone {rounded_dollars(scaled.in_use)}, {_compared(scaled.in_use, fixed.in_use)}"
     least = min(fixed.whole, other.whole) if math.isfinite(other.whole) else fixed.whole
     cheaper = " A fixed fleet costs no more." if least <= scaled.whole else ""

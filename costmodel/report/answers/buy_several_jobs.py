@@ -26,7 +26,16 @@ from costmodel.report.answers.buy_sentences import (
 from costmodel.report.data_formats.answer_fields import finite
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, chance_verdict
 from costmodel.report.terminal.head import case_title, hourly_price, price_lines_of_all, subject_words, write_off_words
-from costmodel.report.terminal.layout import CellTable, Line, schema_head, shell_line, short_or_full, styled
+from costmodel.report.terminal.layout import (
+    Abridged,
+    CellTable,
+    Detail,
+    Line,
+    schema_head,
+    shell_line,
+    short_or_full,
+    styled,
+)
 from costmodel.report.workload_words import MONTHLY, words_of
 
 
@@ -66,15 +75,15 @@ def fleet_document(found: SeveralJobs, top: int | None, again: str = "") -> Answ
 def _machines_table(found: SeveralJobs, top: int | None) -> Table:
     """A row for each machine, the answer first: GPUs of every job and in all, idle GPUs, nodes and rent."""
     columns = [Column("GPU", "l", legend="◀ the answer" if len(found.rows) > 1 else "")]
-    columns += [Column("node", "l"), Column("offer", "l")]
+    columns += [Column("node", "l", drop=5), Column("offer", "l")]
     columns += [Column(f"job {place}") for place in range(1, len(found.jobs) + 1)]
-    columns += [Column("GPUs"), Column("nodes")]
-    columns += [Column("idle", legend="GPUs that no job uses, where no two jobs share a node")]
+    columns += [Column("GPUs"), Column("nodes", drop=3)]
+    columns += [Column("idle", legend="GPUs that no job uses, where no two jobs share a node", drop=4)]
     mixed = any(row.shared < row.nodes for row in found.rows if row.each_works)
-    columns += [Column("shared", legend="nodes where engines of several jobs stand in one")] if mixed else []
+    columns += [Column("shared", legend="nodes where engines of several jobs stand in one", drop=2)] if mixed else []
     apart = any(row.rent.in_use < row.rent.whole for row in found.rows if row.each_works)
     columns += [Column("cost", legend=f"as billed, of whole nodes, for {MONTHLY}")]
-    columns += [Column("in use", legend="the cost of the GPUs in use alone")] if apart else []
+    columns += [Column("in use", legend="the cost of the GPUs in use alone", drop=1)] if apart else []
     columns.append(Column("", "l"))
     rows = list[list[Cell]]()
     for row in sorted(found.rows, key=lambda row: row is not found.best):
@@ -96,7 +105,9 @@ def _machines_table(found: SeveralJobs, top: int | None) -> Table:
         cells.append(billed_cell(row.rent, of))
         cells += [linked(money_cell(row.rent.in_use), f"rent of {of}")] if apart else []
         rows.append([*cells, "" if row.works else f"✗ {_why_not_all_fit(row)}"])
-    return Table(columns, rows, sortable=True, most=top or TOP, brief=None if top else BRIEF, rest="machine")
+    return Table(
+        columns, rows, sortable=True, most=top or TOP, brief=None if top else BRIEF, rest="machine", asked=bool(top)
+    )
 
 
 _DECIDED = 3  # cheaper offers in a short answer
@@ -165,8 +176,10 @@ def _alternatives(jobs: SeveralJobs, again: str) -> list[Line]:
     if len(own) == len(apart) and best.rent.billed > 0 and math.isfinite(sum(rents)):
         each = "; ".join(f"{machine_words(row)}: {rounded_dollars(rent)}" for row, rent in zip(own, rents, strict=True))
         total = f"{rounded_dollars(sum(rents))} a month, {times_as_much(float(share(sum(rents), best.rent.billed)))}"
-        lines.append(styled(f"Each job on its own best machine: {total} ({each})."))
-    lines += [styled(line) for line in (*_least_chance(best), _offers_seen(jobs))] + _cheaper_offers(jobs, best)
+        apart_words = f"Each job on its own best machine: {total}"
+        lines.append(Abridged(f"{apart_words} ({each}).", short=f"{apart_words}.", added="the machine of each job"))
+    lines += [*map(styled, _least_chance(best)), Detail([styled(_offers_seen(jobs))], "other offers", spare=1)]
+    lines += _cheaper_offers(jobs, best)
     return [*lines, *([shell_line("Next:", f"{again} -o page.html")] if again else [])]
 
 
@@ -192,7 +205,11 @@ def _cheaper_offers(jobs: SeveralJobs, best: MachineForJobs) -> list[Line]:
     less = [(row.rent.billed - best.rent.billed, row) for row in jobs.rows if row.works and row is not best]
     less = sorted((each for each in less if each[0] < 0), key=lambda each: each[0])
     rows = [[f"−{rounded_dollars(-much)}", _offer_words(row)] for much, row in less]
-    table = [CellTable(("a month", "to decide"), each, "rl", indent="") for each in (rows[:_DECIDED], rows) if each]
+    table = [
+        CellTable(("a month", "to decide"), each, "rl", indent="", rest="offer")
+        for each in (rows[:_DECIDED], rows)
+        if each
+    ]
     return short_or_full(table[:1], table[1:], "more to decide")
 
 
@@ -218,9 +235,11 @@ def _job_line(jobs: SeveralJobs, place: int, name: str) -> Line:
         parts.append(f"{percent(1 - busy, 2)} spare")
     if (time := costs.get("run_time", math.nan)) == time:
         parts.append(f"free after {show_time(time)}")
+    few, sure = parts[:1] + parts[1 + (row.idle == 0) :], "" if safe is None else chance_words(safe.chance)
     parts += [f"the {safe.binds} limits its rate"] if safe is not None and safe.binds else []
-    sure = "" if safe is None else f", with a chance of {chance_words(safe.chance)}"
-    return styled(f"  job {place + 1} on {best.machine.node}{plan}: {', '.join(parts)}{sure}")
+    whole = f"  job {place + 1} on {best.machine.node}{plan}: {', '.join(parts)}{sure and f', with a chance of {sure}'}"
+    short = f"  job {place + 1}{plan}: {', '.join(few)}{sure and f', {sure} chance'}"
+    return Abridged(whole, short=short, added="what limits each job")
 
 
 def fleet_json(jobs: SeveralJobs) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -209,15 +210,23 @@ def _peak_line(found: Difference) -> Iterator[Line]:
 
 
 def _head_lines(found: Difference) -> Iterator[Line]:
-    """The head lines of both sides, only once if they are equal."""
+    """The head lines of both sides, equal ones only once."""
     priced = any(is_money(name_without_unit(move.name)) for move in found.figures)
     sides = [side.facts for side in (found.before, found.after) if side.facts is not None]
     heads = [head_lines(facts, priced=priced) for facts in sides]
     if len(heads) == 2 and heads[0] == heads[1]:
         yield from heads[0]
         return
-    for mark, lines in zip("−+", heads, strict=False):
-        yield from (styled(f"  {' ' if place else mark} {line.plain}", DIM) for place, line in enumerate(lines))
+    for pair in itertools.zip_longest(*heads):
+        same = len(pair) > 1 and pair[0] == pair[1]
+        yield from (_marked(mark, line) for mark, line in zip(" " if same else "−+", pair, strict=False) if line)
+
+
+def _marked(mark: str, line: Text) -> Text:
+    """A line of one side, or of both without a mark."""
+    if isinstance(line, Abridged):
+        return Abridged(f"  {mark} {line.plain}", DIM, short=line.short and f"  {mark} {line.short}", added=line.added)
+    return styled(f"  {mark} {line.plain}", DIM)
 
 
 def _flag_lines(found: Difference) -> Iterator[Line]:
@@ -232,12 +241,7 @@ def _flag_lines(found: Difference) -> Iterator[Line]:
 
 def inputs_section(changes: Sequence[ChangedInput], beneath: Sequence[Line] = ()) -> Section:
     """A section with changed, added and removed inputs, each with the place of the new value."""
-    columns = [
-        Column("", "l"),
-        Column("path", "l"),
-        Column("change", "l"),
-        Column("written", "l", drop=1),
-    ]
+    columns = [*(Column(head, "l") for head in ("", "path", "change")), Column("written", "l", drop=1)]
     rows = [
         (_change_sign(change), change.path, _values_words(change), _place_words(change))
         for change in changes[:_INPUTS_SHOWN]
@@ -280,12 +284,14 @@ def term_sections(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *,
     """Sections with the changed results, each followed by its changed terms."""
     named = {name_without_unit(move.name): move for move in moves}
     moves = [move for move in moves if _is_notable(move, named)]
-    rows, short = list[Sequence[str]](), list[Sequence[str]]()
+    rows, short, least = (list[Sequence[str]]() for _ in range(3))
     of_run = named.keys() & {"goodput", "energy"}  # results that only a scenario with run has
     for name, title in (_TITLES | (_RUN_TITLES if of_run else {})).items():
         if name in named:
             result_row = change_row(named[name], title, share=True)
-            rows, short = [*rows, result_row], [*short, *([result_row] if name != "tokens_per_s_per_gpu" else [])]
+            rows.append(result_row)
+            if name != "tokens_per_s_per_gpu":
+                short, least = [*short, result_row], [*least, result_row]
         beneath_it = list[Sequence[str]]()
         if name == "step_time":
             times = [move for move in moves if name_without_unit(move.name) in _TERMS]
@@ -293,16 +299,11 @@ def term_sections(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *,
         if name == "memory_peak":
             lines = [move for move in moves if move.name.startswith(MEMORY)]
             beneath_it = [*_term_rows([(move, name_without_unit(move.name).removeprefix(MEMORY)) for move in lines])]
-        rows, short = [*rows, *beneath_it], [*short, *beneath_it[:_BRIEF_TERMS]]
-    columns = [
-        Column("", "l"),
-        Column("before"),
-        Column("after"),
-        Column("change"),
-        Column("", "l"),
-    ]
-    whole, few = (Table(columns, each, headed=False, rest="smaller changes") for each in (rows, short))
-    made = [Section("moved", "What moved", table=whole, apart=apart, short=few)] if rows else []
+        rows, short, least = [*rows, *beneath_it], [*short, *beneath_it[:_BRIEF_TERMS]], [*least, *beneath_it[:1]]
+    columns = [Column("", "l"), *map(Column, ("before", "after", "change")), Column("", "l")]
+    whole, few, fewest = (Table(columns, each, headed=False, rest="smaller changes") for each in (rows, short, least))
+    few = replace(few, rest="row")
+    made = [Section("moved", "What moved", table=whole, apart=apart, short=few, least=fewest)] if rows else []
     traffic = [move for move in moves if move.name.startswith(TRAFFIC)]
     if traffic:
         shown = [(move, name_without_unit(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]

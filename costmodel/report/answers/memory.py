@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from costmodel.explore.serving.best_fleets import ServedOn
 
 _BAR = 20
-_LARGEST_LINES, _SMALL = (
-    3,
-    0.05,
-)  # lines of a short answer that does not fit, and the share of the sum that each exceeds
+_LARGEST_LINES, _SMALL = 3, 0.05  # lines of an answer that does not fit, and the share of the sum each exceeds
 _SPARED, _TITLE, _MACHINES = 4, 2, 3  # when it leaves out the others and its title; machines of a short answer
 
 
@@ -99,7 +96,7 @@ def memory_section(ledger: MemoryLedger, *, crowded: bool = False) -> Section:
         f"{ledger.where}. {who} needs {gib(most)} of {gib(ledger.usable)} GiB {used}.",
         [partial(_draw_memory, ledger)],
         [Detail([title], spare=_TITLE) if crowded or not ledger.fits else title],
-        ledger_table(ledger, ledger.sums),
+        replace(ledger_table(ledger, ledger.sums), rest="what torch reports"),
         [*room, *ledger.beneath, *further],
         folded=True,
         short=ledger_table(ledger, ledger.sums[-1:]) if len(ledger.sums) > 2 else None,
@@ -143,7 +140,7 @@ def ledger_table(ledger: MemoryLedger, totals: Sequence[LedgerSum], least: float
     noted = any(line.note for line in shown)
     columns = [Column("line" if alone else "GiB", "k"), *heads, *bars, *([Column("note", "l")] if noted else [])]
     rows = rows if noted else [row[:-1] for row in rows]
-    return Table(columns, rows, headed=not alone, sums=len(totals), rest="what torch reports")
+    return Table(columns, rows, headed=not alone, sums=len(totals), rest="line")
 
 
 def _total_cell(ledger: MemoryLedger, each: LedgerSum, place: int) -> Cell:

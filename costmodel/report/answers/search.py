@@ -388,8 +388,8 @@ def search_document(
         sections.append(plans_section(words, shown))
     else:
         sections.append(Section("none", "No plan works", ahead=[*_no_plan_lines(words)], face="terminal"))
-    if brief and isinstance(table := sections[0].table, Table):
-        sections[0] = replace(sections[0], table=replace(table, brief=brief))
+    if isinstance(table := sections[0].table, Table):
+        sections[0] = replace(sections[0], table=replace(table, brief=brief, asked=not brief))
     sections += more
     sections[:0] = [Section("needs", "What the load needs", beneath=lines)] if (lines := words.needs()) else []
     if own := words.yours():

@@ -113,6 +113,7 @@ _HEADS = {
     "gpus_needed": "GPUs needed",
 }
 _DEGREES = {"dp_attention": "dpa", "replicas": "repl", "redundant_experts": "copies"}
+_DROPPED = {"budget": 9, "pp": 10, "replicas": 11, "tp": 12}  # the next command has them
 _LOADS = {"rate": "req/s", "concurrency": "in flight", "users": "users", "requests": "requests"}
 _SHOWN = ("tpot", "ttft_p99", OWN, "in_time_share")
 _AT_MOST = ("rate_within_slo_per_s", "tokens_per_gpu_within_limits", "cost_within_limits")
@@ -188,9 +189,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         budget = () if "stack.budget" in self.paths else ("budget",)
         shared = ("dcp",) if any("dcp" in each.sizes for each in plans) else ()
         names = ("tp", "pp", *of_experts, *shared, "replicas", *budget)
-        columns = [
-            (Column(_DEGREES.get(name, name), drop=9 if name == "budget" else 0), _degree_of(name)) for name in names
-        ]
+        columns = [(Column(_DEGREES.get(name, name), drop=_DROPPED.get(name, 0)), _degree_of(name)) for name in names]
         if all(math.isnan(each.load) for each in plans):
             return columns
         load = next(word for key, word in _LOADS.items() if getattr(self._workload, key) is not None)

@@ -87,7 +87,7 @@ def tornado_section(knobs: Sensitivity, top: int | None = None) -> Section:
         lead,
         [partial(_draw_tornado, knobs)],
         [styled(result, HEAD)],
-        Table(columns, rows, most=shown, brief=brief, rest="input"),
+        Table(columns, rows, most=shown, brief=brief, rest="input", asked=bool(top)),
         beneath,
         cut,
         folded=True,

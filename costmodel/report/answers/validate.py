@@ -278,10 +278,8 @@ def _scoreboard_lines(scoreboard: Scoreboard) -> list[Line]:
         f"of {scoreboard.left_out['runs']} runs, {scoreboard.left_out['date']}; constants and widths of the band were "
         "fitted without the source"
     )
-    heads, rows = (
-        ("rows", "median", "P90", "bias", "in band"),
-        [(kind, *_held_out_cells(scoreboard.left_out[kind])) for kind in KINDS],
-    )
+    heads = "rows", "median", "P90", "bias", "in band"
+    rows = [(kind, *_held_out_cells(scoreboard.left_out[kind])) for kind in KINDS]
     training: list[Line] = [Text(), CellTable(("left out", *heads), rows, "lrrrrr"), styled(stated, DIM)]
     rows = [
         (f"{name}, each {column}", *_held_out_cells(errors[quantity]))
@@ -353,9 +351,8 @@ def _group_table(scoreboard: Scoreboard, grouping: str) -> Iterator[Line]:
     if grouping == "reason":
         named = {reason_title(name): group for name, group in sorted(named.items())}
     rows = [(name, *_score_texts(group)) for name, group in named.items()]
-    yield CellTable(
-        (grouping, *_SCORE), [*rows, ("together", *_score_texts(scoreboard.together))], "lrrrrrrl", drop=("", "rows")
-    )
+    rows.append(("together", *_score_texts(scoreboard.together)))
+    yield CellTable((grouping, *_SCORE), rows, "lrrrrrrl", drop=("", "rows"), rest=grouping.replace("_", " "), sums=1)
 
 
 def _score_texts(group: GroupScore) -> tuple[str, ...]:
@@ -381,7 +378,7 @@ def _worst_table(figures: Sequence[Compared]) -> Iterator[Line]:
     rows = [(*_figure_cells(figure), _filled_text(figure.filled)) for figure in figures]
     if rows:
         yield Text()
-        yield CellTable(("furthest off", "measured", "predicted", "error", "filled by rule"), rows, "lrrrl")
+        yield CellTable(("furthest off", "measured", "predicted", "error", "filled by rule"), rows, "lrrrl", asked=True)
 
 
 def _few_runs_lines(scoreboard: Scoreboard) -> Iterator[Line]:
@@ -548,7 +545,7 @@ def worth_document(
     )
     columns = [Column("term", "l"), *([Column("here")] if here else []), *([Column(grouping, "l")] if grouping else [])]
     columns += [Column("rows"), Column("share")]
-    columns += [Column(f"{head}{end}") for end in (", with it", ", without") for head in ("median", "P90")]
+    columns += [Column(f"{head}{end}") for end in (" with", " without") for head in ("median", "P90")]
     cells = list[list[Cell]]()
     for each in term_worths:
         row: list[Cell] = [each.term.replace("_", "-"), *([percent(here.get(each.term, 0.0), 2)] if here else [])]
@@ -557,7 +554,7 @@ def worth_document(
             row += [Value(percent(value or 0.0), value or 0.0) for value in (part.median_error, part.p90_error)]
         cells.append(row)
     beneath: list[Line] = [styled(f"  {line}", DIM) for line in closing]
-    table = Table(columns, cells, sortable=True)
+    table = Table(columns, cells, sortable=True, rest="term")
     section = Section("terms", "What each term is worth", stated, table=table, beneath=beneath)
     about: list[Line] = [styled(stated, HEAD)]
     return AnswerDocument(None, "What each term of a step is worth", about, " ".join(closing), "good", [section])

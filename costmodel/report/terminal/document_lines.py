@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rich.text import Text
 
@@ -36,23 +37,28 @@ def section_lines(section: Section) -> Iterator[Line]:
 def table_lines(table: Table, short: Table | None = None, least: Table | None = None) -> list[Line]:
     """A table; a short answer has another table or only its first rows, and the least one if it exceeds a screen."""
     if least is not None:
-        brief = table_lines(table if short is None else short)
-        brief = [Detail(brief, least.rest, spare=4, instead=[cell_table(least, None)])]
-        return brief if short is None else short_or_full(brief, [cell_table(table, table.most)], table.rest)
-    if short is not None:
-        return short_or_full([cell_table(short, short.most)], [cell_table(table, table.most)], table.rest)
+        usual = table_lines(table if short is None else short)
+        few = replace(cell_table(least, None), rest="row")
+        spared: list[Line] = [Detail(usual, least.rest, spare=4, instead=[few])]
+        return spared if short is None else short_or_full(spared, [cell_table(table, table.most)], table.rest)
     count = len(table.rows[: table.most])
+    if short is not None:
+        hidden = count - len(short.rows)
+        counted = table.rest == number_of(hidden, short.rest)
+        brief = replace(cell_table(short, short.most), hidden=hidden if counted else 0)
+        return short_or_full([brief], [cell_table(table, table.most)], table.rest)
     if table.brief is None or count <= table.brief:
         return [cell_table(table, table.most)]
     words = number_of(count - table.brief, table.rest)
-    return short_or_full(
-        [cell_table(table, table.brief)] if table.brief else [], [cell_table(table, table.most)], words
-    )
+    shown = [replace(cell_table(table, table.brief), hidden=count - table.brief)] if table.brief else []
+    return short_or_full(shown, [cell_table(table, table.most)], words)
 
 
 def cell_table(table: Table, most: int | None) -> CellTable:
     """The table for a terminal, without columns that only pages show."""
-    shown = [place for place, column in enumerate(table.columns) if column.face != "page"]
+    filled = [column.head or any(_cell_text(row[place]) for row in table.rows[:most])
+              for place, column in enumerate(table.columns)]  # fmt: skip
+    shown = [place for place, column in enumerate(table.columns) if column.face != "page" and filled[place]]
     columns = [table.columns[place] for place in shown]
     rows = [[_cell_text(row[place]) for place in shown] for row in table.rows[:most]]
     heads, align = [column.head for column in columns], "".join(column.align for column in columns)
@@ -60,7 +66,10 @@ def cell_table(table: Table, most: int | None) -> CellTable:
         rule = [_line_above_sums([row[place] for row in rows], column) for place, column in enumerate(columns)]
         rows.insert(len(rows) - table.sums, rule)
     legend = {column.head: column.legend for column in columns if column.legend}
-    return CellTable(heads, rows, align, table.headed, _dropped_heads(columns), table.gap, table.indent, legend=legend)
+    return CellTable(
+        heads, rows, align, table.headed, _dropped_heads(columns), table.gap, table.indent,
+        legend=legend, rest=table.rest, sums=table.sums and table.sums + 1, asked=table.asked,
+    )  # fmt: skip
 
 
 def _line_above_sums(cells: Sequence[str], column: Column) -> str:

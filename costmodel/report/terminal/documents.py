@@ -145,8 +145,15 @@ def format_lines(found: Sequence[LaunchFormat]) -> list[Line]:
     if len(found) == 1:
         return _option_lines(found[0])
     rows = [(entry.name, entry.title, "yes" if entry.written else "") for entry in found]
+    whole = CellTable(("name", "format", "exported"), rows, "kll")
+    names = {
+        words: ", ".join(entry.name for entry in found if entry.written == written)
+        for words, written in (("exported too", True), ("imported only", False))
+    }
+    few = CellTable(("", "formats"), [*names.items()], "kl")
     return [
-        CellTable(("name", "format", "exported"), rows, "kll"),
+        Detail([whole], "each format", spare=1, instead=[few]),
+        MORE,
         unwrapped(""),
         unwrapped("Next: costmodel list formats torchtitan"),
     ]

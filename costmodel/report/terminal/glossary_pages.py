@@ -17,6 +17,7 @@ from costmodel.report.terminal.layout import (
     MORE,
     WARN,
     CellTable,
+    Detail,
     Line,
     cut_list,
     schema_head,
@@ -88,11 +89,10 @@ def _question_and_answer(asked: AnsweredQuestion, *, apart: bool) -> Iterator[Li
     yield from [Text()] if apart else []
     yield styled(f"  {asked.question}", HEAD)
     for text, is_code in asked.parts():
-        yield from [] if text.startswith("- ") else [Text()]
-        if text.startswith("|"):
-            yield _markdown_table(text)
-        else:
-            yield from (styled(f"  {line}", DIM if is_code else "") for line in text.splitlines())
+        ahead = [] if text.startswith("- ") else [Text()]
+        words = [styled(f"  {line}", DIM if is_code else "") for line in text.splitlines()]
+        shown: list[Line] = [*ahead, *([_markdown_table(text)] if text.startswith("|") else words)]
+        yield from [Detail(shown, "an example", spare=1)] if is_code else shown
 
 
 def _markdown_table(text: str) -> CellTable:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import re
 import sys
 import unicodedata
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.cells import cell_len
@@ -18,6 +19,7 @@ from rich.theme import Theme
 
 import costmodel
 from costmodel.documents.schemas.default_values import SAFE
+from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
@@ -206,6 +208,10 @@ class CellTable:
     style: str = ""
     marked: Mapping[str, str] = field(default_factory=dict)  # words that have a style of their own
     legend: Mapping[str, str] = field(default_factory=dict)  # of columns: a line beneath those that are shown
+    rest: str = ""  # the name of a row, of a table whose last rows a short answer may leave out
+    hidden: int = 0  # rows that a short answer left out already
+    sums: int = 0  # rows at the end that stay
+    asked: bool = False  # whether the user asked for so many rows
 
     def lines(self, width: int | None = None) -> list[Text]:
         """The table as aligned lines, with the legend of the visible columns."""
@@ -245,6 +251,33 @@ class CellTable:
         """The names of columns without room."""
         kept = self.kept(width)
         return [name for index, name in enumerate(self.names) if index not in kept]
+
+    def only(self, kept: Sequence[int]) -> CellTable:
+        """The table without the other columns."""
+        names, rows = self._cells(self.names, kept), [self._cells(row, kept) for row in self.rows]
+        drop = [name for name in self.drop if name in names]
+        return replace(self, names=names, rows=rows, align="".join(self._cells(self.align, kept)), drop=drop)
+
+    def in_single_lines(self, width: int) -> CellTable:
+        """The table with a line for each row: without bars, then without the ends of its long words, or their column.
+
+        Settings to type stay whole.
+        """
+        bars = [index for index, name in enumerate(self.names) if name in self.drop and not name]
+        wide = self._width(range(len(self.names))) > width
+        table = self.only([index for index in range(len(self.names)) if index not in bars]) if wide and bars else self
+        kept = [*range(len(table.names))]
+        column, room = table._room(kept, width)
+        if table._width(kept) <= width or room < max(_NO_ROOM, table._longest_word(column)):
+            return table
+        if room < _LEAST_ROOM and column:
+            return table.only([index for index in kept if index != column])
+        if any("--" in row[column] for row in table.rows):
+            return table
+        rows = [
+            [cut_words(cell, room) if index == column else cell for index, cell in enumerate(row)] for row in table.rows
+        ]
+        return replace(table, rows=rows)
 
     def _cells(self, row: Sequence[str], kept: Sequence[int]) -> list[str]:
         return [row[index] for index in kept]
@@ -370,7 +403,11 @@ def lines_of_length(items: Iterable[Line], *, verbose: bool = True, spared: floa
     ['a', '  More with -v: assumptions', 'c']
     """
     left = dict[str, None]()
-    found = [*_lines_shown(items, spared, left, verbose=verbose)]
+    return _with_more([*_lines_shown(items, spared, left, verbose=verbose)], left)
+
+
+def _with_more(found: list[PlainLine], left: Mapping[str, None]) -> list[PlainLine]:
+    """The lines of an answer with a line on what -v adds, if it adds anything."""
     if not left:
         return [item for item in found if item is not MORE]
     more = styled(cut_list("  More with -v: ", [*filter(None, left)], ", ") if any(left) else "  More with -v", DIM)
@@ -413,6 +450,18 @@ def cut_list(before: str, words: Sequence[str], between: str, width: int | None 
     return line
 
 
+def cut_words(text: str, width: int) -> str:
+    """The words of a text that fit a width, with a mark if there are more.
+
+    >>> cut_words("one two three", 10), cut_words("one two", 10)
+    ('one two …', 'one two')
+    """
+    if cell_len(text) <= width:
+        return text
+    start, end = next(_line_breaks(text, width - len(" …"), 0))
+    return f"{text[start:end].rstrip(' ,;')} …"
+
+
 def is_blank(item: Line | None) -> bool:
     """Whether a line is empty."""
     return isinstance(item, Text) and not item.plain
@@ -453,7 +502,7 @@ def laid_out(items: Iterable[Line], width: int | None, *, verbose: bool = True) 
     """All items as printable lines of text, wrapped to the terminal's width if there is one.
 
     A line beneath a table, and with -v the last line of all, names the columns that have no room. A short answer in a
-    terminal leaves out the parts that it can spare until it fits a screen.
+    terminal leaves out the parts that it can spare until it fits a screen, then what any answer can spare.
     """
     width = None if width is None else max(width, NARROWEST)
     if verbose or width is None:
@@ -462,9 +511,149 @@ def laid_out(items: Iterable[Line], width: int | None, *, verbose: bool = True) 
     items, lines = [*items], list[Text]()
     for spared in (math.inf, *sorted({*_spare_numbers(items)} - {0}, reverse=True)):
         lines = [*_lines_of_width(lines_of_length(items, verbose=False, spared=spared), width, verbose=False)]
-        if len(lines) <= SCREEN:
+        if _height(lines, width) <= SCREEN:
             break
+    else:
+        lines = _LongAnswer(items, width).on_a_screen() if any(item is MORE for item in items) else lines
     yield from lines
+
+
+class _LongAnswer:
+    """A short answer that is longer than a screen without the parts that it can spare, and what else it leaves out.
+
+    First go explanations of columns, the ends of rows that wrap, empty lines, and further sentences; then rows, from
+    the longest table on, and at last whole lines between the subject and the conclusion. Remarks and the next command
+    stay, as do figures, and tables for which the user asked.
+    """
+
+    def __init__(self, items: Iterable[Line], width: int) -> None:
+        self.left = dict[str, None]()
+        self.items: list[PlainLine | None] = [*_lines_shown(items, 0, self.left, verbose=False)]
+        self.width = width
+        self.end = next(place for place, item in enumerate(self.items) if item is MORE)
+
+    def on_a_screen(self) -> list[Text]:
+        """The lines after as few steps as possible."""
+        lines = self._lines()
+        for asked in self._steps():
+            lines = self._lines()
+            if _height(lines, self.width) <= SCREEN + asked:
+                break
+        return lines
+
+    def _lines(self) -> list[Text]:
+        found = _with_more([item for item in self.items if item is not None], self.left)
+        return [*_lines_of_width(found, self.width, verbose=False)]
+
+    def _steps(self) -> Iterator[int]:
+        """Leaves out more with each step; gives the lines by which what the user asked for may exceed a screen."""
+        for place, table in self._tables():
+            kept = table.kept(self.width)
+            self._swap(place, table.only(kept), "columns without room" if len(kept) < len(table.names) else "")
+        yield 0
+        for place, table in self._tables():
+            beneath = itertools.takewhile(self._is_explanation, range(place + 1, self.end))
+            self._swap(place, replace(table, legend={}), "what columns mean" if table.legend else "")
+            for below in [*beneath]:
+                self._swap(below, None, "what columns mean")
+        yield 0
+        for place, table in self._tables():
+            single = table.in_single_lines(self.width)
+            self._swap(place, single, "" if single is table else "rows in full")
+        asked = max(0, sum(map(self._asked_lines, range(self.end))) - _ASKED)
+        yield asked
+        yield from (asked for _ in self._fewer_words())
+        yield from (asked for _ in self._fewer_rows(_FEW_ROWS))
+        conclusion = [place for place in range(self.end, len(self.items)) if self._sentences(place)][:1]
+        yield from (asked for place in conclusion for least in (3, 2) if self._cut_sentences(place, least))
+        yield from (asked for _ in self._fewer_rows(1))
+        for place in reversed(range(self._head(), self.end)):
+            item = self.items[place]
+            if isinstance(item, Text) and item.plain and not item.no_wrap and str(item.style) not in (WARN, BAD):
+                self._swap(place, None, "further lines")
+                yield asked
+
+    def _tables(self) -> list[tuple[int, CellTable]]:
+        return [(place, item) for place, item in enumerate(self.items) if isinstance(item, CellTable)]
+
+    def _head(self) -> int:
+        """The place of the first empty line, which follows the subject."""
+        return next((place for place, item in enumerate(self.items) if is_blank(item)), self.end)
+
+    def _swap(self, place: int, item: PlainLine | None, words: str) -> None:
+        """Another line in the place of one, and the words for what it lacks; as it is without words."""
+        if words:
+            self.items[place] = item
+            self.left |= {words: None}
+
+    def _is_explanation(self, place: int) -> bool:
+        item = self.items[place]
+        return isinstance(item, Text) and str(item.style) == DIM and not item.no_wrap
+
+    def _asked_lines(self, place: int) -> int:
+        """The lines of a figure, or of a table with as many rows as the user asked for."""
+        item = self.items[place]
+        if isinstance(item, Text):
+            return int(bool(item.no_wrap))
+        is_asked = isinstance(item, WidthDrawing) or (isinstance(item, CellTable) and item.asked)
+        return len(item.lines(self.width)) if item is not None and is_asked else 0
+
+    def _fewer_words(self) -> Iterator[None]:
+        """Leaves out the ends of explanations, empty lines, then sentences after the first, from the end on."""
+        for place in filter(self._is_explanation, range(self.end)):
+            words = str(self.items[place])
+            if cell_len(words) > self.width:
+                self._swap(place, styled(cut_words(words, self.width), DIM), "rows in full")
+                yield
+        for place in reversed(range(self._head() + 1, self.end)):
+            if is_blank(self.items[place]):
+                self.items[place] = None
+                yield
+        closing = [place for place in range(self.end, len(self.items)) if self._sentences(place)]
+        yield from (
+            None for place in (*reversed(range(self.end)), *reversed(closing[1:])) if self._cut_sentences(place, 1)
+        )
+
+    def _sentences(self, place: int) -> list[str]:
+        """The sentences of a text that takes several lines; empty if the line is anything else."""
+        item = self.items[place]
+        if not isinstance(item, Text) or item.no_wrap or cell_len(item.plain) <= self.width:
+            return []
+        return _SENTENCE.split(item.plain)
+
+    def _cut_sentences(self, place: int, least: int) -> bool:
+        """Whether a text was cut to its first sentences."""
+        sentences, item = self._sentences(place), self.items[place]
+        if len(sentences) <= least or not isinstance(item, Text):
+            return False
+        self._swap(place, styled(" ".join(sentences[:least]), str(item.style)), "further sentences")
+        return True
+
+    def _fewer_rows(self, least: int) -> Iterator[None]:
+        """Leaves out a row of the longest table with each step, until each has as few rows."""
+        while True:
+            free = [(len(table.rows) - table.sums, place, table) for place, table in self._tables()
+                    if table.rest and not table.asked]  # fmt: skip
+            count, place, table = max(free, key=lambda each: each[:2], default=(0, 0, None))
+            if table is None or count <= least:
+                return
+            hidden = sum(other.hidden for _, other in self._tables() if other.rest == table.rest)
+            for known in (table.hidden, hidden):
+                self.left.pop(number_of(known, f"more {table.rest}"), None)
+            self.left = {number_of(hidden + 1, f"more {table.rest}"): None, **self.left}
+            rows = [*table.rows[: count - 1], *table.rows[count:]]
+            self.items[place] = replace(table, rows=rows, hidden=table.hidden + 1)
+            yield
+
+
+_SENTENCE = re.compile(r"(?<=[.]) (?=[A-Z0-9$])")
+_ASKED = 8  # lines of a screen that what the user asked for takes at least
+_FEW_ROWS = 3
+
+
+def _height(lines: Iterable[Text], width: int) -> int:
+    """The lines that a terminal takes for lines, some of which may be too wide for it."""
+    return sum(max(1, math.ceil(cell_len(line.plain) / width)) for line in lines)
 
 
 def _spare_numbers(items: Iterable[Line]) -> Iterator[int]:

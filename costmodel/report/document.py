@@ -154,8 +154,7 @@ class Table:
 
     settings: the settings of each row's scenario, for the commands on a page. data: replaces settings by all data of
     the rows on a page. whole: whether the first cell of a row opens the whole row. most: rows in a terminal. brief:
-    rows of a short answer; rest: the name of the other rows with -v. sums: rows at the end that sum the rows above.
-    asked: whether the user asked for so many rows, which a screen shows even if they do not fit it
+    rows of a short answer; rest: the name of the other rows with -v. sums: rows at the end that sum the rows above
     """
 
     columns: Sequence[Column]
@@ -173,7 +172,6 @@ class Table:
     indent: str = "  "
     caption: str = ""
     sums: int = 0
-    asked: bool = False
 
 
 @record
@@ -185,7 +183,8 @@ class Section:
     whether a page hides the table behind the figure. zoom: whether a page can enlarge its figures. apart: whether a
     terminal prints an empty line before it. detail: its name in the list of what -v adds, if only -v shows it, or where
     spare is positive, also a short answer that fits a screen with it. short: its table without -v;
-    least: that table where the short answer is longer than a screen else
+    least: that table where the short answer is longer than a screen else. asked: whether the user asked for so many
+    rows or lines, which a short answer has even if they do not fit a screen
     """
 
     key: str
@@ -204,6 +203,7 @@ class Section:
     spare: int = 0
     short: Table | None = None
     least: Table | None = None
+    asked: bool = False
     points: Sequence[Point] = ()
 
 

@@ -204,9 +204,10 @@ def _closing_lines(found: PurchaseComparison, day: Day | None, again: str) -> li
         for words, more in ((cost_range_sentence, "its range in full"), (offers_sentence, "other offers"))
     )
     lines += [money, *([] if best is None else [Detail([offers], "other offers", spare=1)])]
+    few_words = [] if day is None else [styled(day_sentence(day, short=True))]
     lines += [Abridged(plain(each), short="", added="other offers") for each in alternative_sentences(found)]
     lines += [
-        *([] if day is None else [Abridged(day_sentence(day), short=day_sentence(day, short=True), added=_IN_USE)]),
+        *([] if day is None else [Detail([styled(day_sentence(day))], _IN_USE, spare=1, instead=few_words)]),
         *(styled(line) for line in _optimal_model(found)),
     ]
     if best is None or best.trial is None:
@@ -284,7 +285,7 @@ def _machines_section(found: PurchaseComparison, top: int | None, *, plot: bool)
     rest = "offer" if short is None else number_of(len(made) - len(short.rows), "more offer")
     table = Table(
         columns, made, [settings for _, _, settings in rows], sortable=True, most=top or TOP,
-        brief=None if top else BRIEF, rest=rest, asked=bool(top),
+        brief=None if top else BRIEF, rest=rest,
     )  # fmt: skip
     known = any(all(_is_known(row, name) for name in words.traded) for row in found.working)
     traded = functools.cache(lambda: TradeOff.of(found))
@@ -294,7 +295,7 @@ def _machines_section(found: PurchaseComparison, top: int | None, *, plot: bool)
     alone = short is not None and len(short.rows) == 1 and not cut  # all of which the conclusion has
     return Section(
         "machines", "Machines", lead, figures=drawn, table=table, beneath=below, cut=cut, short=short,
-        detail="the machine" if alone else "", spare=int(alone),
+        detail="the machine" if alone else "", spare=int(alone), asked=bool(top),
     )  # fmt: skip
 
 

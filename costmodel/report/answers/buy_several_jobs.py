@@ -27,7 +27,6 @@ from costmodel.report.data_formats.answer_fields import finite
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, chance_verdict
 from costmodel.report.terminal.head import case_title, hourly_price, price_lines_of_all, subject_words, write_off_words
 from costmodel.report.terminal.layout import (
-    Abridged,
     CellTable,
     Detail,
     Line,
@@ -53,7 +52,8 @@ def fleet_document(found: SeveralJobs, top: int | None, again: str = "") -> Answ
         lines.append(styled(f"  memory of one GPU holds the engines of jobs {fitting}: {_NEVER_SHARED}"))
     none = "No machine has a plan for every job within its limits."
     table, conclusion = _machines_table(found, top), none if nearest is None else _fleet_sentence(nearest)
-    section = Section("fleet", "One fleet", "All jobs at once; no two share a GPU.", table=table, beneath=lines)
+    lead = "All jobs at once; no two share a GPU."
+    section = Section("fleet", "One fleet", lead, table=table, beneath=lines, asked=top is not None)
     jobs = found.best.jobs if found.best else ()
     verdict = chance_verdict(min((job.plans.safe.chance for job in jobs if job.plans.safe), default=0.0))
     about = [styled(f"job {place}: {name}") for place, name in enumerate(names, 1)]
@@ -105,9 +105,7 @@ def _machines_table(found: SeveralJobs, top: int | None) -> Table:
         cells.append(billed_cell(row.rent, of))
         cells += [linked(money_cell(row.rent.in_use), f"rent of {of}")] if apart else []
         rows.append([*cells, "" if row.works else f"✗ {_why_not_all_fit(row)}"])
-    return Table(
-        columns, rows, sortable=True, most=top or TOP, brief=None if top else BRIEF, rest="machine", asked=bool(top)
-    )
+    return Table(columns, rows, sortable=True, most=top or TOP, brief=None if top else BRIEF, rest="machine")
 
 
 _DECIDED = 3  # cheaper offers in a short answer
@@ -177,7 +175,8 @@ def _alternatives(jobs: SeveralJobs, again: str) -> list[Line]:
         each = "; ".join(f"{machine_words(row)}: {rounded_dollars(rent)}" for row, rent in zip(own, rents, strict=True))
         total = f"{rounded_dollars(sum(rents))} a month, {times_as_much(float(share(sum(rents), best.rent.billed)))}"
         apart_words = f"Each job on its own best machine: {total}"
-        lines.append(Abridged(f"{apart_words} ({each}).", short=f"{apart_words}.", added="the machine of each job"))
+        whole, brief = styled(f"{apart_words} ({each})."), styled(f"{apart_words}.")
+        lines.append(Detail([whole], "the machine of each job", spare=1, instead=[brief]))
     lines += [*map(styled, _least_chance(best)), Detail([styled(_offers_seen(jobs))], "other offers", spare=1)]
     lines += _cheaper_offers(jobs, best)
     return [*lines, *([shell_line("Next:", f"{again} -o page.html")] if again else [])]
@@ -239,7 +238,7 @@ def _job_line(jobs: SeveralJobs, place: int, name: str) -> Line:
     parts += [f"the {safe.binds} limits its rate"] if safe is not None and safe.binds else []
     whole = f"  job {place + 1} on {best.machine.node}{plan}: {', '.join(parts)}{sure and f', with a chance of {sure}'}"
     short = f"  job {place + 1}{plan}: {', '.join(few)}{sure and f', {sure} chance'}"
-    return Abridged(whole, short=short, added="what limits each job")
+    return Detail([styled(whole)], "what limits each job", spare=1, instead=[styled(short)])
 
 
 def fleet_json(jobs: SeveralJobs) -> dict[str, Any]:

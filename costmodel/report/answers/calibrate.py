@@ -22,7 +22,7 @@ from costmodel.report.answers.collective import fabric_fields, fabric_verdict
 from costmodel.report.answers.validate import misread_column_lines, skipped_run_lines
 from costmodel.report.document import AnswerDocument, Section, Table, columns
 from costmodel.report.terminal.formatting import signed_percent
-from costmodel.report.terminal.layout import DIM, HEAD, WARN, Abridged, Line, schema_head, styled
+from costmodel.report.terminal.layout import DIM, HEAD, WARN, Abridged, Detail, Line, schema_head, styled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -259,16 +259,12 @@ def log_folder_document(folder_fits: FittedFolder, written: Sequence[Path]) -> A
             replace(section, key=f"{section.key}-{number}") for section in part.sections if section.key != "closing"
         ]
         sections += [titled, *inner]
-    lines: list[Line] = [
-        styled(line, DIM if line.startswith(" ") else "") for line in patch_of(folder_fits).splitlines()
-    ]
-    closing = [styled(f"wrote {path}") for path in written]
-    if not written:
-        count = number_of(len(folder_fits.documents), "document")
-        closing = [
-            styled(f"{count} would change: add --write" if folder_fits.documents else "no document would change")
-        ]
-    sections.append(Section("patch", "Changes of documents", beneath=[*lines, *([Text()] if lines else []), *closing]))
+    lines = [styled(line, DIM if line.startswith(" ") else "") for line in patch_of(folder_fits).splitlines()]
+    count = number_of(len(folder_fits.documents), "document")
+    would = f"{count} would change: add --write" if folder_fits.documents else "no document would change"
+    beneath: list[Line] = [Detail([*lines, Text()], "changes of documents", spare=1)] if lines else []
+    beneath += [styled(f"wrote {path}") for path in written] or [styled(would)]
+    sections.append(Section("patch", "Changes of documents", beneath=beneath))
     conclusion = f"{number_of(len(folder_fits.documents), 'document')} {'changed' if written else 'would change'}."
     return AnswerDocument(None, f"Measured runs of {folder_fits.read.folder}", [], conclusion, "plain", sections)
 
@@ -595,14 +591,12 @@ def points_document(case: LoadedScenario, benchmark_points: Sequence[BenchmarkPo
     hours = significant(sum(each.busy for each in benchmark_points) / 3600)
     stated = f"{number_of(len(benchmark_points), 'benchmark')} of {case.title} take {hours} GPU hours."
     scenario = f"{PurePath(case.file).stem}.yaml"
-    lines: list[Line] = [
-        styled(f"Put the scenario beside the results, as {RESULTS_FOLDER}/{scenario}, start the engine, then:")
-    ]
-    lines += [styled(f"  {each.command}") for each in benchmark_points]
+    first = f"Put the scenario beside the results, as {RESULTS_FOLDER}/{scenario}, start the engine, then:"
+    lines = [styled(first), *(styled(f"  {each.command}") for each in benchmark_points)]
     ahead: list[Line] = [styled(stated, HEAD)]
     closing: list[Line] = [styled(f"Then: costmodel calibrate --follow {RESULTS_FOLDER} --write")]
     section = Section("points", "Benchmarks to run", stated, ahead=ahead, table=Table(columns(heads, "r" * 7), rows))
-    sections = [section, Section("commands", "Commands", beneath=lines)]
+    sections = [section, Section("commands", "Commands", beneath=lines, asked=True)]
     return AnswerDocument(case, "Benchmarks to run", [], stated, "plain", sections, closing=closing)
 
 

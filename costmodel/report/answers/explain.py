@@ -58,7 +58,7 @@ def tree_section(node: ExplainedFigure, stated: str, meant: str, depth: int | No
     whole: list[Line] = [*TreeDrawing(node).lines(depth or _DEFAULT_DEPTH, stated, meant)]
     first = [*TreeDrawing(node).first_level(stated, meant)]
     lines = whole if depth else short_or_full(first, whole, "how each was computed")
-    return Section(node.name, node.name, ahead=lines, face="terminal")
+    return Section(node.name, node.name, ahead=lines, face="terminal", asked=bool(depth))
 
 
 def _reason_lines(view: PlanView) -> list[Line]:

@@ -104,8 +104,9 @@ def sizes_section(found: ScalingResult) -> Section:
         "Scaling" if compared else "Capacity by rate",
         f"{how}{bend_sentence(found)}" if compared else "The fewest replicas that meet every limit at each rate.",
         [partial(_draw_sizes, found)],
-        table=Table([*columns, Column("verdict", "l")], rows, settings=settings, sortable=True, asked=True),
+        table=Table([*columns, Column("verdict", "l")], rows, settings=settings, sortable=True),
         beneath=[*missed_lines(asked, points), *result_note_lines(points, scaling.shown_results)],
+        asked=True,
     )
 
 

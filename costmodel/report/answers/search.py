@@ -389,7 +389,7 @@ def search_document(
     else:
         sections.append(Section("none", "No plan works", ahead=[*_no_plan_lines(words)], face="terminal"))
     if isinstance(table := sections[0].table, Table):
-        sections[0] = replace(sections[0], table=replace(table, brief=brief, asked=not brief))
+        sections[0] = replace(sections[0], table=replace(table, brief=brief), asked=not brief)
     sections += more
     sections[:0] = [Section("needs", "What the load needs", beneath=lines)] if (lines := words.needs()) else []
     if own := words.yours():
@@ -397,7 +397,8 @@ def search_document(
         sections.append(Section("yours", "Your plan", beneath=own, apart=bool(found.best)))
     sections += [values_section(words)] if words.paths and found.parts else []
     full = why_not or (any(part.examples for part in found.parts) and not found.best and found.front is None)
-    sections += reason_sections(words, full=full, apart=full or sections[-1].key != "yours")
+    reasons = reason_sections(words, full=full, apart=full or sections[-1].key != "yours")
+    sections += [replace(section, asked=why_not) for section in reasons]
     if lines := words.remedies() if found.best else []:
         sections.append(Section("remedies", "What would work", beneath=lines))
     counted = f"{counts_words(words)} · {found.elapsed:.2f} s"

@@ -87,10 +87,11 @@ def tornado_section(knobs: Sensitivity, top: int | None = None) -> Section:
         lead,
         [partial(_draw_tornado, knobs)],
         [styled(result, HEAD)],
-        Table(columns, rows, most=shown, brief=brief, rest="input", asked=bool(top)),
+        Table(columns, rows, most=shown, brief=brief, rest="input"),
         beneath,
         cut,
         folded=True,
+        asked=bool(top),
     )
 
 

@@ -96,9 +96,9 @@ def combinations_section(swept: SweepResult) -> Section:
     settings = [trial_settings(point, searched=swept.best) for point in points]
     beneath: list[Line] = [*price_lines_of_all(point.about.price for point in points if point.about)] if priced else []
     beneath += [*missed_lines(asked, points), *result_note_lines(points, swept.shown), *_unequal_sizes_line(swept)]
-    table = Table([*columns, Column("verdict", "l")], rows, settings=settings, sortable=True, asked=True)
-    lead = f"{number_of(len(points), 'combination')}."
-    return Section("sweep", "What changes", lead, [partial(_draw_sweep, swept)], table=table, beneath=beneath)
+    table = Table([*columns, Column("verdict", "l")], rows, settings=settings, sortable=True)
+    lead, drawn = f"{number_of(len(points), 'combination')}.", [partial(_draw_sweep, swept)]
+    return Section("sweep", "What changes", lead, drawn, table=table, beneath=beneath, asked=True)
 
 
 def _draw_sweep(swept: SweepResult) -> Draw:

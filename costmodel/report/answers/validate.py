@@ -378,7 +378,7 @@ def _worst_table(figures: Sequence[Compared]) -> Iterator[Line]:
     rows = [(*_figure_cells(figure), _filled_text(figure.filled)) for figure in figures]
     if rows:
         yield Text()
-        yield CellTable(("furthest off", "measured", "predicted", "error", "filled by rule"), rows, "lrrrl", asked=True)
+        yield CellTable(("furthest off", "measured", "predicted", "error", "filled by rule"), rows, "lrrrl")
 
 
 def _few_runs_lines(scoreboard: Scoreboard) -> Iterator[Line]:

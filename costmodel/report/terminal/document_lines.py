@@ -17,7 +17,8 @@ def document_lines(document: AnswerDocument) -> list[Line]:
     lines = [*document.head, *document.problems]
     for section in document.sections:
         made = [*section_lines(section)]
-        lines += [Detail(made, section.detail, spare=section.spare)] if section.detail and made else made
+        made = [Detail(made, section.detail, spare=section.spare)] if section.detail and made else made
+        lines += [Detail(made, asked=True)] if section.asked else made
     return [*lines, *document.remarks, MORE, *([Text()] if document.closing else []), *document.closing]
 
 
@@ -45,7 +46,8 @@ def table_lines(table: Table, short: Table | None = None, least: Table | None = 
     if short is not None:
         hidden = count - len(short.rows)
         counted = table.rest == number_of(hidden, short.rest)
-        brief = replace(cell_table(short, short.most), hidden=hidden if counted else 0)
+        noun = "row" if short.rest == table.rest else short.rest
+        brief = replace(cell_table(short, short.most), hidden=hidden if counted else 0, rest=noun)
         return short_or_full([brief], [cell_table(table, table.most)], table.rest)
     if table.brief is None or count <= table.brief:
         return [cell_table(table, table.most)]
@@ -68,7 +70,7 @@ def cell_table(table: Table, most: int | None) -> CellTable:
     legend = {column.head: column.legend for column in columns if column.legend}
     return CellTable(
         heads, rows, align, table.headed, _dropped_heads(columns), table.gap, table.indent,
-        legend=legend, rest=table.rest, sums=table.sums and table.sums + 1, asked=table.asked,
+        legend=legend, rest=table.rest, sums=table.sums and table.sums + 1,
     )  # fmt: skip
 
 

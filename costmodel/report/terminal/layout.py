@@ -211,7 +211,6 @@ class CellTable:
     rest: str = ""  # the name of a row, of a table whose last rows a short answer may leave out
     hidden: int = 0  # rows that a short answer left out already
     sums: int = 0  # rows at the end that stay
-    asked: bool = False  # whether the user asked for so many rows
 
     def lines(self, width: int | None = None) -> list[Text]:
         """The table as aligned lines, with the legend of the visible columns."""
@@ -356,7 +355,8 @@ class Detail:
     inner: the lines, or what makes them where they are shown
     words: the words for these lines in the list of what -v adds. brief: whether the lines belong to the short answer,
     where they replace others. spare: where positive, a short answer has the lines too while it fits a screen; of
-    several such parts, those with the highest number are left out first. instead: lines in the place of a spared part
+    several such parts, those with the highest number are left out first. instead: lines in the place of a spared part.
+    asked: whether the user asked for the lines, which any answer has, even if a screen has no room for all
     """
 
     inner: Sequence[Line] | Callable[[], Sequence[Line]]
@@ -364,6 +364,7 @@ class Detail:
     brief: bool = False
     spare: int = 0
     instead: Sequence[Line] = ()
+    asked: bool = False
 
     @property
     def lines(self) -> Sequence[Line]:
@@ -403,7 +404,7 @@ def lines_of_length(items: Iterable[Line], *, verbose: bool = True, spared: floa
     ['a', '  More with -v: assumptions', 'c']
     """
     left = dict[str, None]()
-    return _with_more([*_lines_shown(items, spared, left, verbose=verbose)], left)
+    return _with_more([line for line, _ in _lines_shown(items, spared, left, verbose=verbose)], left)
 
 
 def _with_more(found: list[PlainLine], left: Mapping[str, None]) -> list[PlainLine]:
@@ -420,19 +421,24 @@ def _with_more(found: list[PlainLine], left: Mapping[str, None]) -> list[PlainLi
     return [item for before, item in pairs if not (is_blank(before) and is_blank(item))]
 
 
-def _lines_shown(items: Iterable[Line], spared: float, left: dict[str, None], *, verbose: bool) -> Iterator[PlainLine]:
-    """The lines of an answer of a length; left: filled with the words for what only the other length has."""
+def _lines_shown(
+    items: Iterable[Line], spared: float, left: dict[str, None], *, verbose: bool, asked: bool = False
+) -> Iterator[tuple[PlainLine, bool]]:
+    """The lines of an answer of a length, each with whether the user asked for it.
+
+    left: filled with the words for what only the other length has
+    """
     for item in items:
         if isinstance(item, Abridged) and not verbose:
-            yield from [styled(item.short, str(item.style))] if item.short else []
+            yield from [(styled(item.short, str(item.style)), asked)] if item.short else []
             left |= {item.added: None} if item.short != item.plain else {}
         elif not isinstance(item, Detail):
-            yield item
-        elif item.brief != verbose or (not item.brief and item.spare and item.spare < spared):
-            yield from _lines_shown(item.lines, spared, left, verbose=verbose)
+            yield item, asked
+        elif item.asked or item.brief != verbose or (not item.brief and item.spare and item.spare < spared):
+            yield from _lines_shown(item.lines, spared, left, verbose=verbose, asked=asked or item.asked)
         elif not item.brief:
             left[item.words] = None
-            yield from _lines_shown(item.instead, spared, left, verbose=verbose)
+            yield from _lines_shown(item.instead, spared, left, verbose=verbose, asked=asked)
 
 
 def cut_list(before: str, words: Sequence[str], between: str, width: int | None = _LINE) -> str:
@@ -523,12 +529,14 @@ class _LongAnswer:
 
     First go explanations of columns, the ends of rows that wrap, empty lines, and further sentences; then rows, from
     the longest table on, and at last whole lines between the subject and the conclusion. Remarks and the next command
-    stay, as do figures, and tables for which the user asked.
+    stay, as do figures, and the rows for which the user asked.
     """
 
     def __init__(self, items: Iterable[Line], width: int) -> None:
         self.left = dict[str, None]()
-        self.items: list[PlainLine | None] = [*_lines_shown(items, 0, self.left, verbose=False)]
+        shown = [*_lines_shown(items, 0, self.left, verbose=False)]
+        self.items: list[PlainLine | None] = [line for line, _ in shown]
+        self.asked = {place for place, (line, asked) in enumerate(shown) if asked or _is_drawn(line)}
         self.width = width
         self.end = next(place for place, item in enumerate(self.items) if item is MORE)
 
@@ -560,18 +568,15 @@ class _LongAnswer:
         for place, table in self._tables():
             single = table.in_single_lines(self.width)
             self._swap(place, single, "" if single is table else "rows in full")
-        asked = max(0, sum(map(self._asked_lines, range(self.end))) - _ASKED)
+        lines = [item for place in self.asked if place < self.end and (item := self.items[place]) is not None]
+        asked = max(0, _height([*_lines_of_width(lines, self.width, verbose=True)], self.width) - _ASKED)
         yield asked
         yield from (asked for _ in self._fewer_words())
         yield from (asked for _ in self._fewer_rows(_FEW_ROWS))
         conclusion = [place for place in range(self.end, len(self.items)) if self._sentences(place)][:1]
         yield from (asked for place in conclusion for least in (3, 2) if self._cut_sentences(place, least))
         yield from (asked for _ in self._fewer_rows(1))
-        for place in reversed(range(self._head(), self.end)):
-            item = self.items[place]
-            if isinstance(item, Text) and item.plain and not item.no_wrap and str(item.style) not in (WARN, BAD):
-                self._swap(place, None, "further lines")
-                yield asked
+        yield from (asked for _ in self._fewer_lines())
 
     def _tables(self) -> list[tuple[int, CellTable]]:
         return [(place, item) for place, item in enumerate(self.items) if isinstance(item, CellTable)]
@@ -588,15 +593,7 @@ class _LongAnswer:
 
     def _is_explanation(self, place: int) -> bool:
         item = self.items[place]
-        return isinstance(item, Text) and str(item.style) == DIM and not item.no_wrap
-
-    def _asked_lines(self, place: int) -> int:
-        """The lines of a figure, or of a table with as many rows as the user asked for."""
-        item = self.items[place]
-        if isinstance(item, Text):
-            return int(bool(item.no_wrap))
-        is_asked = isinstance(item, WidthDrawing) or (isinstance(item, CellTable) and item.asked)
-        return len(item.lines(self.width)) if item is not None and is_asked else 0
+        return isinstance(item, Text) and item.style == DIM and place not in self.asked
 
     def _fewer_words(self) -> Iterator[None]:
         """Leaves out the ends of explanations, empty lines, then sentences after the first, from the end on."""
@@ -617,7 +614,7 @@ class _LongAnswer:
     def _sentences(self, place: int) -> list[str]:
         """The sentences of a text that takes several lines; empty if the line is anything else."""
         item = self.items[place]
-        if not isinstance(item, Text) or item.no_wrap or cell_len(item.plain) <= self.width:
+        if not isinstance(item, Text) or place in self.asked or cell_len(item.plain) <= self.width:
             return []
         return _SENTENCE.split(item.plain)
 
@@ -633,7 +630,7 @@ class _LongAnswer:
         """Leaves out a row of the longest table with each step, until each has as few rows."""
         while True:
             free = [(len(table.rows) - table.sums, place, table) for place, table in self._tables()
-                    if table.rest and not table.asked]  # fmt: skip
+                    if table.rest and place not in self.asked]  # fmt: skip
             count, place, table = max(free, key=lambda each: each[:2], default=(0, 0, None))
             if table is None or count <= least:
                 return
@@ -644,6 +641,22 @@ class _LongAnswer:
             rows = [*table.rows[: count - 1], *table.rows[count:]]
             self.items[place] = replace(table, rows=rows, hidden=table.hidden + 1)
             yield
+
+    def _fewer_lines(self) -> Iterator[None]:
+        """Leaves out whole lines and tables from the end on, but what is asked for, the first table and remarks."""
+        first = next((place for place, _ in self._tables()), -1)
+        for place in reversed(range(self._head(), self.end)):
+            item = self.items[place]
+            if item is None or is_blank(item) or place in {*self.asked, first}:
+                continue
+            if isinstance(item, CellTable) or (isinstance(item, Text) and item.style not in (WARN, BAD)):
+                self._swap(place, None, "further lines")
+                yield
+
+
+def _is_drawn(line: PlainLine) -> bool:
+    """Whether a line is of a figure, a command, or a document."""
+    return isinstance(line, WidthDrawing) or (isinstance(line, Text) and bool(line.no_wrap))
 
 
 _SENTENCE = re.compile(r"(?<=[.]) (?=[A-Z0-9$])")

@@ -255,7 +255,7 @@ def _node_kind_rows(answer: ServingAnswer) -> list[Line]:
     """Rows for each kind of nodes: its plan, its share of the load, its rate and its rent."""
     if not answer.groups:
         return []
-    heads = ("nodes", "plan", "share", "requests", "within limits", "per token", "first token p99", "rent/M out")
+    heads = ("nodes", "plan", "share", "requests", "within limits", "per token", "ttft p99", "rent/M out")
     names = ("requests_per_s", "rate_within_slo_per_s", "tpot", "ttft_p99", "cost_per_mtoken")
     rows = [
         (
@@ -266,7 +266,7 @@ def _node_kind_rows(answer: ServingAnswer) -> list[Line]:
         )
         for each in answer.groups
     ]
-    return [Text(), CellTable(heads, rows, "llrrrrrr"), *_idle_nodes_line(answer)]
+    return [Text(), CellTable(heads, rows, "llrrrrrr", drop=("requests", "within limits")), *_idle_nodes_line(answer)]
 
 
 def _idle_nodes_line(answer: ServingAnswer) -> list[Line]:

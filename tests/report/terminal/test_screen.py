@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
+from dataclasses import replace
 
 import pytest
-from conftest import Run
+from conftest import ROOT, Ran, Run
 from rich.text import Text
 
 from costmodel.report.document import AnswerDocument, Column, Section, Table
@@ -22,6 +24,9 @@ COMMON = [  # tried each time; the others in turn
     f"explain {TRAINING} step_time",
     f"sweep {TRAINING} --over plan.tp=1,2,4,8",
     f"diff {TRAINING} {TRAINING} --set plan.tp=4",
+    f"diff {TRAINING} --set cluster.node=dgx-a100",
+    f"buy {SERVICE} --with quickstart --node neocloud-h100,g4dn-metal",
+    f"scale {TRAINING} --ranks 64..4096 --weak --set 'workload.critical_batch=4 M'",
 ]
 COMMANDS = [
     *(f"{verb} {name}" for verb in ("estimate", "memory", "comm", "search") for name in (SERVICE, RL)),
@@ -77,9 +82,78 @@ def fits_a_screen(line: str, run: Run, *, does_not_fit: bool) -> None:
     ran = run(*shlex.split(line), env=SCREEN, screen=True, brief=True)
     shown = ran.out.splitlines()
     assert shown
-    assert sum(max(1, math.ceil(len(each) / 80)) for each in shown) <= LINES, ran.out
+    assert height(ran.out) <= LINES, ran.out
     assert sum("More with -v" in each for each in shown) <= 1
     assert does_not_fit == any("does not fit: " in each for each in shown)
+
+
+def height(shown: str) -> int:
+    """The lines that a terminal of 80 columns takes."""
+    return sum(max(1, math.ceil(len(each) / 80)) for each in shown.splitlines())
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTED = sorted(
+    {
+        line
+        for page in PAGES
+        for line in re.findall(r"(?m)^\$ costmodel (.+)$", page.read_text("utf-8"))
+        if not re.search(r" [|>] ", line)
+    }
+)
+# Documents, and what the user asked for: all of it, a front, reasons, a tree, what to measure, rows of a list.
+LONGER = re.compile(
+    r"^(?:import|export|init|schema|show|measure) |^list (?:keys|nodes|gpus|formats \w)| -v\b"
+    r"| --(?:pareto|why-not|depth|measured|measure-next|best|chart)\b"
+)
+
+
+@pytest.mark.parametrize("line", DOCUMENTED)
+def test_a_documented_answer_fits_a_screen(line: str, run: Run) -> None:
+    ran = run(*shlex.split(line), env=SCREEN, screen=True, brief=True)
+    assert LONGER.search(line) or height(ran.out) <= LINES, ran.out
+    assert_same_end(ran, run(*shlex.split(line), brief=True))
+
+
+def assert_same_end(ran: Ran, piped: Ran) -> None:
+    """The screen has the remarks and the commands to go on with that a pipe has."""
+    words = " ".join(ran.out.replace(" \\\n", " ").split())
+    for each in piped.out.splitlines():
+        assert not each.startswith("Next") or " ".join(each.split()) in words
+        assert all(code in words for code in re.findall(r"▲ [A-Z]\d{3}", each))
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 40])
+@pytest.mark.parametrize("parts", [1, 3, 8])
+@pytest.mark.parametrize("asked", [False, True])
+def test_any_short_answer_fits_a_screen(count: int, parts: int, *, asked: bool) -> None:
+    sentence = "A sentence that goes on for longer than half of a line of a terminal does."
+    columns = [Column("name", "k"), Column("note", "l", legend=sentence), Column("size")]
+    table = Table(columns, [[f"row{place}", sentence, f"{place}"] for place in range(count)], rest="thing")
+    text, remark = Text(f"  {' '.join([sentence] * 3)}"), Text("  ▲ N001 a remark", style="warn")
+    sections = [Section(f"{place}", "Part", table=table, beneath=[text]) for place in range(parts)]
+    sections[0] = replace(sections[0], asked=asked)
+    closing = [Text(f"The conclusion. {' '.join([sentence] * 6)}"), Text(" ".join([sentence] * 4)), Text("Next: go on")]
+    document = AnswerDocument(None, "", [Text("subject")], "", "plain", sections, [remark], closing=closing)
+    shown = [line.plain for line in laid_out(document_lines(document), 80, verbose=False)]
+    whole = "\n".join(shown)
+    assert len(shown) <= LINES + (count + 6 if asked else 0), whole
+    assert shown[0] == "subject"
+    assert shown[-1] == "Next: go on"
+    assert remark.plain in shown
+    assert "The conclusion." in whole
+    assert not asked or all(f"  row{place} " in whole for place in range(count))
+    assert sum("More with -v: " in line for line in shown) <= 1
+
+
+def test_a_long_table_says_how_many_rows_it_leaves_out() -> None:
+    table = Table([Column("name", "k"), Column("size")], [[f"row{place}", "1"] for place in range(50)], rest="thing")
+    document = AnswerDocument(None, "", [Text("subject")], "", "plain", [Section("things", "", table=table)])
+    shown = [line.plain.strip() for line in laid_out(document_lines(document), 80, verbose=False)]
+    rows = [line for line in shown if line.startswith("row")]
+    assert [line.split() for line in rows] == [[f"row{place}", "1"] for place in range(len(rows))]
+    assert shown[-1] == f"More with -v: {50 - len(rows)} more things"
+    assert len(shown) == LINES
 
 
 def test_all_of_an_answer_has_each_line_of_the_short_one_or_more(run: Run) -> None:

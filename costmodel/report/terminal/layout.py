@@ -637,9 +637,11 @@ class _LongAnswer:
             hidden = sum(other.hidden for _, other in self._tables() if other.rest == table.rest)
             for known in (table.hidden, hidden):
                 self.left.pop(number_of(known, f"more {table.rest}"), None)
-            self.left = {number_of(hidden + 1, f"more {table.rest}"): None, **self.left}
-            rows = [*table.rows[: count - 1], *table.rows[count:]]
-            self.items[place] = replace(table, rows=rows, hidden=table.hidden + 1)
+            kept = min(count - 1, SCREEN)
+            more = count - kept
+            self.left = {number_of(hidden + more, f"more {table.rest}"): None, **self.left}
+            rows = [*table.rows[:kept], *table.rows[count:]]
+            self.items[place] = replace(table, rows=rows, hidden=table.hidden + more)
             yield
 
     def _fewer_lines(self) -> Iterator[None]:

@@ -740,8 +740,7 @@ def reason_sections(words: SearchWords[Inputs, Plan], *, full: bool, apart: bool
 
     full: whether a terminal shows each meaning with an example, not only shares
     """
-    whole = words.found.tally.whole
-    counts = list(whole.against())
+    counts = list(words.found.tally.whole.against())
     if not counts:
         return []
     made: list[Line] = [*(reason_lines(words) if full else _reason_shares(words, counts))]

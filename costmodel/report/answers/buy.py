@@ -282,7 +282,7 @@ def _machines_section(found: PurchaseComparison, top: int | None, *, plot: bool)
         [cells for _, cells, _ in rows],
         None if top or found.best is None else _short_table(found, columns, rows),
     )
-    rest = "offer" if short is None else number_of(len(made) - len(short.rows), "more offer")
+    rest = "offer" if short is None else number_of(len(made) - len(short.rows), "offer")
     table = Table(
         columns, made, [settings for _, _, settings in rows], sortable=True, most=top or TOP,
         brief=None if top else BRIEF, rest=rest,

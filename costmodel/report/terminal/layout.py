@@ -636,10 +636,10 @@ class _LongAnswer:
                 return
             hidden = sum(other.hidden for _, other in self._tables() if other.rest == table.rest)
             for known in (table.hidden, hidden):
-                self.left.pop(number_of(known, f"more {table.rest}"), None)
+                self.left.pop(number_of(known, table.rest), None)
             kept = min(count - 1, SCREEN)
             more = count - kept
-            self.left = {number_of(hidden + more, f"more {table.rest}"): None, **self.left}
+            self.left = {number_of(hidden + more, table.rest): None, **self.left}
             rows = [*table.rows[:kept], *table.rows[count:]]
             self.items[place] = replace(table, rows=rows, hidden=table.hidden + more)
             yield

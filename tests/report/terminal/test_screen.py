@@ -149,7 +149,7 @@ def test_a_long_table_says_how_many_rows_it_leaves_out() -> None:
     shown = [line.plain.strip() for line in laid_out(document_lines(document), 80, verbose=False)]
     rows = [line for line in shown if line.startswith("row")]
     assert [line.split() for line in rows] == [[f"row{place}", "1"] for place in range(len(rows))]
-    assert shown[-1] == f"More with -v: {50 - len(rows)} more things"
+    assert shown[-1] == f"More with -v: {50 - len(rows)} things"
     assert len(shown) == LINES
 
 

@@ -133,8 +133,13 @@ def placeholder(path: str) -> int | str:
     return 10**9 if path == LIMIT else _FIXED.get(path, (1, ""))[0]
 
 
-def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[Assumption, int | str]]:
-    """A default with its reason for each of these size keys; keys that others depend on come first."""
+def default_sizes(
+    case: LoadedScenario, paths: Iterable[str], gpus: int | None
+) -> Iterator[tuple[Assumption, int | str]]:
+    """A default with its reason for each of these size keys; keys that others depend on come first.
+
+    gpus: those that --gpus asks for
+    """
     paths, longest = set(paths), float(case.model.max_sequence)
     if "cluster.nodes" in paths:
         yield _default_size("cluster.nodes", *_default_nodes(case))
@@ -150,8 +155,22 @@ def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[
     if "workload.global_batch" in paths:
         if "workload.sequence" not in paths:
             sequence = float(training(case).scenario.workload.sequence)
-        batch = max(1, round(DEFAULT_BATCH / sequence))
-        yield _default_size("workload.global_batch", batch, f"{counted(DEFAULT_BATCH)} tokens; --batch sets it")
+        batch = _divisible_batch(DEFAULT_BATCH / sequence, gpus or int(case.node.accelerators))
+        tokens = f"{counted(DEFAULT_BATCH)} tokens"
+        exact = batch * sequence == DEFAULT_BATCH
+        why = tokens if exact else f"near {tokens}, and many plans divide it"
+        yield _default_size("workload.global_batch", batch, f"{why}; --batch sets it")
+
+
+def _divisible_batch(wanted: float, gpus: int) -> int:
+    """The batch nearest to a wanted one that is a power of two times the odd factor of the GPUs.
+
+    >>> _divisible_batch(524.288, 64), _divisible_batch(1024.0, 48), _divisible_batch(0.4, 8)
+    (512, 768, 1)
+    """
+    odd = gpus // (gpus & -gpus)
+    odd = odd if odd <= wanted else 1
+    return odd * 2 ** max(0, round(math.log2(wanted / odd)))
 
 
 def _longest_answer(case: LoadedScenario, longest: float) -> tuple[int, str]:

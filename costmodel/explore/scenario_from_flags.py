@@ -26,6 +26,7 @@ from costmodel.documents.reader.resolved_scenario import (
 )
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at
+from costmodel.estimate.training.plan_constraints import is_odd_batch
 from costmodel.explore.default_node import flag_place, flag_text, node_of_gpu
 from costmodel.explore.flag_defaults import (
     asks_for_dpo,
@@ -51,6 +52,7 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.parsing import BINARY, DECIMAL
 from costmodel.ground.record import record
+from costmodel.ground.units import show
 
 _NAMES = ("model", "node", "stack", "trace")  # flags whose value is a name or path, never YAML
 OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with a load
@@ -176,6 +178,8 @@ def scenario_from_flags(
         changes.append(default_assignment(recipe.path, recipe.value))
         assumed.append(recipe)
         case = any_from(reader, copied(tree), shown, (*changes, *assignments))
+    if flags.batch is not None and "workload.global_batch" not in set_here:
+        _refuse_tokens_as_sequences(case, flags.batch)
     remarks = [*_replacement_remarks(tree, changes, set_here), *overruled(assignments)]
     sized = sorted(set_here.intersection(_SIZES))
     remarks += [f"{flag} has no effect: --set {machine} counts" for flag in unused]
@@ -199,6 +203,22 @@ def _decimal_length_remarks(flags: ScenarioFlags) -> Iterator[str]:
             binary = f"{found[2].upper()}i"
             larger = f"{count}{binary}{found[3]} is {count * BINARY[binary]:,.0f}"
             yield f"--{name} {text} is {count * DECIMAL[found[2]]:,.0f}; {larger}"
+
+
+def _refuse_tokens_as_sequences(case: LoadedScenario, text: str) -> None:
+    """Raises a fault for a --batch whose sequences have far more tokens than any published step: tokens were meant."""
+    workload = training(case).scenario.workload
+    batch, sequence = float(workload.global_batch), float(workload.sequence)
+    if "token" in text or not is_odd_batch(batch, sequence):
+        return
+    tokens = show(batch * sequence, "token")
+    few = f"{text}-tokens is {number_of(round(batch / sequence), 'sequence')}"
+    raise fail(
+        "D008",
+        f"--batch {text} is {number_of(batch, 'sequence')}, {tokens} a step",
+        flag_place("--batch", "workload.global_batch", text),
+        f"--batch {few}; --set workload.global_batch={text} keeps so many sequences",
+    )
 
 
 def without_overridden_flags(
@@ -376,7 +396,7 @@ def _size_assignments(
         place = flag_place("--gpus", "cluster.nodes", str(flags.gpus))
         assignments = list(nodes_of(first, flags.gpus, place, varies="cluster.node" in varied))
     left = [path for path in open_sizes if path != "cluster.nodes" or not wanted]
-    assumed = list(default_sizes(first, left)) if left else []
+    assumed = list(default_sizes(first, left, flags.gpus if wanted else None)) if left else []
     return [*assignments, *(default_assignment(item.path, value) for item, value in assumed)], [
         item for item, _ in assumed
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 
@@ -91,7 +92,11 @@ ERRORS = {
     f"sweep {TRAINING} --over assume.price=+10%": "costmodel sensitivity",
     f"estimate {TRAINING} --set workload.global_batch={{tokens:4Mi}}": "write e.g. '4Mi tokens'",
     f"estimate {TRAINING} --set cluster.node={{name:x,link:y}}": "link",
+    "estimate --model llama-3.1-8b --gpu h100 --gpus 64 --batch 4M": "--batch 4M-tokens is 977 sequences",
+    f"sweep {TRAINING} --over workload.sequence=4k..64k": "--over 'workload.sequence=4k..64k*2'",
+    f"sweep {TRAINING} --over workload.sequence=4k..64k*1": "from 4 k to 64 k",
 }
+DIVIDED = [("8k", 64), ("6000", 48), ("10000", 72), ("4096", 96), ("3000", 1024)]  # lengths, GPUs
 
 
 @pytest.mark.parametrize("line", ANSWERS)
@@ -108,6 +113,24 @@ def test_one_error_names_what_to_type(line: str, run: Run) -> None:
     assert len(re.findall(r"(?m)^error", ran.err)) == 1
     assert ERRORS[line] in ran.err
     assert "Did you mean" not in ran.err
+
+
+@pytest.mark.parametrize(("length", "gpus"), DIVIDED)
+def test_the_default_batch_divides_over_every_gpu_and_in_halves(length: str, gpus: int, run: Run) -> None:
+    """Whatever the length: 4Mi tokens over 8,000 are 524 = 4 × 131 sequences, which few plans divide."""
+    machine = ("--node", "dgx-h100") if gpus % 8 == 0 and gpus != 72 else ("--node", "gb200-nvl72")
+    asked = ("--model", "llama-3.1-8b", *machine, "--gpus", str(gpus), "--sequence", length)
+    found = json.loads(run("estimate", *asked, "--json").out)["plans"][0]
+    batch, tokens = int(found["global_batch"]), int(found["global_batch"]) * int(found["sequence"])
+    assert batch % (2 * gpus) == 0 or gpus == 1024  # whose half a batch of one sequence each would be 2Mi tokens
+    assert batch % (gpus // (gpus & -gpus) * 64) == 0
+    assert 2**21.5 <= tokens <= 2**22.5
+
+
+def test_a_batch_in_tokens_or_by_its_key_may_be_of_any_size(run: Run) -> None:
+    asked = ("estimate", "--model", "llama-3.1-8b", "--gpus", "64")
+    for size in (("--batch", "300M-tokens"), ("--set", "workload.global_batch=4M")):
+        assert "unusual batch" in run(*asked, *size).out
 
 
 def test_other_names_are_no_commands_and_lead_to_one() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -198,9 +199,10 @@ def _values_of_part(option: str, text: str, part: str) -> list[str]:
     if not step and low.is_integer() and high.is_integer() and not found.unit:
         step, by = "+", 1.0
     if (step == "*" and (by <= 1 or low <= 0)) or (step == "+" and by <= 0) or not step:
-        raise _option_fault(
-            option, text, f"'{part.strip()}' needs a step that leads from {low:g} to {high:g}: *2, or +8"
-        )
+        plain = part[: part.rindex(step)] if step else part
+        stepped = f"{plain}*2" if low > 0 else f"{plain}+{found.text((high - low) / 8, 3)}"
+        sentence = f"'{part.strip()}' needs a step that leads from {found.text(low)} to {found.text(high)}"
+        raise _option_fault(option, text, sentence, text.replace(part, stepped))
     count = math.log(high / low) / math.log(by) if step == "*" else (high - low) / by
     if count >= MOST_VALUES:
         raise _option_fault(option, text, f"{count + 1:,.0f} values; at most {MOST_VALUES:,} are allowed")
@@ -208,10 +210,12 @@ def _values_of_part(option: str, text: str, part: str) -> list[str]:
     return [found.text(low * by**index if step == "*" else low + by * index) for index in steps]
 
 
-def _option_fault(option: str, text: str, sentence: str) -> CostModelError:
+def _option_fault(option: str, text: str, sentence: str, meant: str = "") -> CostModelError:
+    """A fault of an option with an example of it: what was meant, if that is known."""
     place = Place("command line", 0, len(option) + 2, "", f"{option} {text}", max(1, len(text)))
     examples = {"--over": "plan.tp=1,2,4,8"} | _SIZES
-    return fail("C010", sentence, place, f"for example {option} {examples[option]}; costmodel explain C010")
+    example = shlex.join([option, meant or examples[option]])
+    return fail("C010", sentence, place, f"for example {example}; costmodel explain C010")
 
 
 SAMPLES = 33

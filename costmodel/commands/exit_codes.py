@@ -18,7 +18,7 @@ from rich.text import Text
 
 from costmodel.commands.environment_errors import environment_fault, is_completing
 from costmodel.commands.output import discard, print_lines
-from costmodel.ground.errors import CostModelError
+from costmodel.ground.errors import CostModelError, Declined
 from costmodel.report.terminal.layout import BAD, terminal_width, visible_text
 
 ISSUES = "https://github.com/costmodel/costmodel/issues"
@@ -123,7 +123,7 @@ def _exit_code_of(left: SystemExit) -> Any:
 
 
 def _exit_with_error(error: Exception) -> NoReturn:
-    """Prints an error and exits: with 2 for a fault of input or system, with 3 for a bug of costmodel."""
+    """Prints an error and exits: with 1 for a no, 2 for a fault of input or system, 3 for a bug of costmodel."""
     fault = error if isinstance(error, CostModelError) else environment_fault(error)
     if os.environ.get("COSTMODEL_DEBUG") == "1" and fault is not error:
         traceback.print_exc()
@@ -133,7 +133,7 @@ def _exit_with_error(error: Exception) -> NoReturn:
         discard(sys.stdout)
     if fault is not None:
         print_faults(fault)
-        _exit_and_kill_workers(Exit.CANNOT)
+        _exit_and_kill_workers(Exit.NO if isinstance(fault, Declined) else Exit.CANNOT)
     bug = Text(f"error[bug]: {type(error).__name__}: {visible_text(str(error))}", style=BAD)
     ours = Text(f"This is an internal error. COSTMODEL_DEBUG=1 prints the traceback; please report it: {ISSUES}")
     print_lines([bug, ours], stderr=True)

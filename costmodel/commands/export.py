@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,6 +52,7 @@ _MEANT = {re.sub(r"[^a-z0-9]", "", one): one for one in ExportFormat} | {
     "huggingface": ExportFormat.HF,
     "helm": ExportFormat.KUBERNETES,
 }
+_SYNTAXES = {".toml": "TOML", ".yaml": "YAML", ".py": "Python"}  # that other programs read from files of such names
 _LAUNCHERS = ("torchrun", "slurm", "sbatch", "srun", "mpirun", "accelerate launch")  # which start any of the formats
 
 
@@ -76,12 +78,12 @@ def export(
     rank: Annotated[
         int | None,
         typer.Option(
-            "--rank", min=1, max=1000, help="Plan of this rank in the search; default: the scenario's own plan"
+            "--rank", min=1, max=1000, help="Plan of this rank in the search; default: the plan that estimate takes"
         ),
     ] = None,
     lossy: Annotated[bool, typer.Option("--lossy", help="Omit keys that the format cannot express")] = False,
 ) -> Reply:
-    """Write a plan as options or configuration of the software that runs it; default: the scenario's or the best plan.
+    """Write a plan as options or configuration of the software that runs it; default: the plan that estimate takes.
 
     Examples:
       costmodel export llama-3-70b-512 --to megatron
@@ -91,11 +93,12 @@ def export(
       costmodel export serve-llama-3.1-70b --to vllm
       costmodel export serve-llama-3.1-70b --to sglang > serve.sh
 
-    The answer states the version of the options. The file is read back before it is written, and must give the same
-    plan. A plan that does not fit is not exported. Exit code 1, and nothing written, if the format cannot express a
-    key; --lossy writes the rest. An engine's command comes with the line to expect in its log and the benchmark that
-    tests the prediction; for an engine other than the scenario's, the memory fraction is converted so that the cache
-    keeps its size.
+    The answer states the version of the options and which plan is written: without --rank that of the scenario or of
+    --set, whose other keys have the defaults of the software; with neither, the best of the search. The file is read
+    back before it is written, and must give the same plan. Exit code 1, and nothing written, if the format cannot
+    express a key (--lossy writes the rest), or if the plan does not fit or misses a limit or the load. An engine's
+    command comes with the line to expect in its log and the benchmark that tests the prediction; for an engine other
+    than the scenario's, the memory fraction is converted so that the cache keeps its size.
 
     Next: costmodel import FILE
     """
@@ -112,8 +115,23 @@ def export(
         "",
         yes=lossy or not exported.file.faults,
         found=exported,
-        filed=FileOutput(lambda _path: report.file_text(exported), lambda path: report.export_summary(exported, path)),
+        filed=FileOutput(
+            lambda path: _text_for_file(exported, path), lambda path: report.export_summary(exported, path)
+        ),
     )
+
+
+def _text_for_file(exported: AnyExport, path: Path) -> str:
+    """The text of the exported file; a fault if the name of the file is one of another syntax, such as TOML."""
+    from costmodel.ground.errors import Place, fail
+    from costmodel.report.answers.export import file_text
+
+    target, stated = exported.file.target, path.suffix.lower().replace(".yml", ".yaml")
+    if stated in _SYNTAXES and stated != target.suffix:
+        place = Place("command line", 0, len("-o ") + 1, "", f"-o {path}", len(str(path)))
+        sentence = f"{target.full_name} is no {_SYNTAXES[stated]}: nothing written"
+        raise fail("C007", sentence, place, f"-o {path.with_suffix(target.suffix)}")
+    return file_text(exported)
 
 
 def _format_named(word: str) -> ExportFormat | None:
@@ -132,10 +150,11 @@ def _format_named(word: str) -> ExportFormat | None:
 
 
 def _export_plan(case: LoadedScenario, to: ExportFormat | None, rank: int | None) -> AnyExport:
-    """The plan of a scenario in a format, which must be one of its workload."""
+    """The plan of a scenario, which must do what is asked, in a format, which must be one of its workload."""
     from costmodel.commands.by_workload import commands_of
     from costmodel.documents.keys.workload_keys import WORKLOADS
     from costmodel.explore.workload_flags import flags_of, writer_of
+    from costmodel.explore.workloads import check_exportable
     from costmodel.ground.errors import Place, fail
 
     commands, formats = commands_of(case, "export"), flags_of(case.kind).formats
@@ -144,4 +163,6 @@ def _export_plan(case: LoadedScenario, to: ExportFormat | None, rank: int | None
         sentence = f"{wanted} {writer_of(wanted).does}, and this scenario is for {WORKLOADS[case.kind]}"
         hint = f"--to {', '.join(formats)}"
         raise fail("C030", sentence, case.place("workload.kind") or Place(case.file), hint)
-    return commands.export(case, wanted, rank)
+    exported = commands.export(case, wanted, rank)
+    check_exportable(exported.answer, case)
+    return exported

@@ -349,7 +349,7 @@ def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
         return None
     planned = case if case.scenario.plan is not None else vary_any(case, ["plan={}"])
     why = f"{origin}, not the best plan; costmodel search ranks plans"
-    left = Assumption("plan", "keys that are not set", why, short=origin.replace("stacks/", ""))
+    left = Assumption("plan", "keys that are not set", why, short="default, not the best")
     return replace(
         planned, assignments=case.assignments, asked=replace(case.asked, assumed=(*case.asked.assumed, left))
     )

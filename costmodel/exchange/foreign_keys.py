@@ -263,6 +263,9 @@ def because(reason: str, keys: str, under: str = "plan") -> dict[str, str]:
     return dict.fromkeys((f"{under}.{key}" for key in keys.split()), reason)
 
 
+_SUFFIXES = {"YAML": ".yaml", "TrainingArguments": ".yaml", "JSON": ".json", "recipe": ".py", "overrides": ".txt"}
+
+
 @record
 class Format:
     """A format with its table.
@@ -283,6 +286,11 @@ class Format:
     kind: str = ""
     comment: str = "#"
     mark: str = ""
+
+    @property
+    def suffix(self) -> str:
+        """The end of the name of a file of this format."""
+        return _SUFFIXES.get(self.kind, ".sh")
 
     @property
     def filled(self) -> set[str]:

@@ -16,6 +16,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from costmodel.documents.keys.overrides import Assignment, path_of
 from costmodel.documents.keys.paths import REFERENCES, place_at
 from costmodel.documents.reader.find_documents import find, is_path, said_first
+from costmodel.documents.reader.hub_names import is_own_name, shape_of
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.model import Model
@@ -25,6 +26,7 @@ from costmodel.ground.errors import COMMAND_LINE, CostModelError
 
 _COLUMN = 32  # where comments begin behind short values
 _UNWRAPPED = 10_000  # no value is wrapped; comments would end up between its lines
+_HUB = "https://huggingface.co/"
 _WIDTH = 80  # of a line with its comment, which else stands above it
 
 
@@ -148,8 +150,9 @@ def model_shape(model: Model) -> dict[str, Any]:
     return found
 
 
+# Checkpoints of models whose documents name none, or another one than is usually run; and of names that are no model's.
 CHECKPOINTS = {
-    "codellama-34b": "codellama/CodeLlama-34b-hf",
+    "deepseek-r1": "deepseek-ai/DeepSeek-R1",
     "deepseek-v2": "deepseek-ai/DeepSeek-V2",
     "deepseek-v3": "deepseek-ai/DeepSeek-V3",
     "gemma-2-27b": "google/gemma-2-27b-it",
@@ -157,26 +160,23 @@ CHECKPOINTS = {
     "gemma-3-12b": "google/gemma-3-12b-it",
     "gemma-3-27b": "google/gemma-3-27b-it",
     "gemma-3-4b": "google/gemma-3-4b-it",
-    "glm-5": "zai-org/GLM-5",
     "gpt-oss-120b": "openai/gpt-oss-120b",
     "gpt-oss-20b": "openai/gpt-oss-20b",
     "kimi-k2": "moonshotai/Kimi-K2-Instruct",
     "llama-2-13b": "meta-llama/Llama-2-13b-hf",
     "llama-2-70b": "meta-llama/Llama-2-70b-hf",
     "llama-2-7b": "meta-llama/Llama-2-7b-hf",
-    "llama-3-70b": "meta-llama/Meta-Llama-3-70B",
     "llama-3-8b": "meta-llama/Meta-Llama-3-8B",
     "llama-3.1-405b": "meta-llama/Llama-3.1-405B-Instruct",
     "llama-3.1-70b": "meta-llama/Llama-3.1-70B-Instruct",
     "llama-3.1-8b": "meta-llama/Llama-3.1-8B-Instruct",
     "llama-3.2-1b": "meta-llama/Llama-3.2-1B-Instruct",
     "llama-3.2-3b": "meta-llama/Llama-3.2-3B-Instruct",
+    "llama-3.3-70b": "meta-llama/Llama-3.3-70B-Instruct",
     "llama-4-maverick": "meta-llama/Llama-4-Maverick-17B-128E-Instruct",
     "llama-4-scout": "meta-llama/Llama-4-Scout-17B-16E-Instruct",
-    "minimax-m2": "MiniMaxAI/MiniMax-M2",
     "mistral-7b": "mistralai/Mistral-7B-Instruct-v0.3",
     "mistral-7b-v0.1": "mistralai/Mistral-7B-Instruct-v0.1",
-    "mixtral-8x22b": "mistralai/Mixtral-8x22B-v0.3",
     "mixtral-8x7b": "mistralai/Mixtral-8x7B-Instruct-v0.1",
     "nemotron-h-56b": "nvidia/Nemotron-H-56B-Base-8K",
     "nemotron-h-8b": "nvidia/Nemotron-H-8B-Base-8K",
@@ -190,12 +190,9 @@ CHECKPOINTS = {
     "qwen-3-0.6b": "Qwen/Qwen3-0.6B",
     "qwen-3-1.7b": "Qwen/Qwen3-1.7B",
     "qwen-3-14b": "Qwen/Qwen3-14B",
-    "qwen-3-235b-a22b": "Qwen/Qwen3-235B-A22B",
-    "qwen-3-30b-a3b": "Qwen/Qwen3-30B-A3B",
     "qwen-3-32b": "Qwen/Qwen3-32B",
     "qwen-3-4b": "Qwen/Qwen3-4B",
     "qwen-3-8b": "Qwen/Qwen3-8B",
-    "qwen-3.5-397b-a17b": "Qwen/Qwen3.5-397B-A17B",
 }
 
 
@@ -204,8 +201,23 @@ def checkpoint_name(shipped: str, named: Sequence[str]) -> str:
 
     >>> checkpoint_name("qwen-3-8b", []), checkpoint_name("qwen-3-8b", ["me/Qwen3-8B-FP8"]), checkpoint_name("own", [])
     ('Qwen/Qwen3-8B', 'me/Qwen3-8B-FP8', '')
+    >>> checkpoint_name("phi-4", []), checkpoint_name("llama-3.1-70b", ["llama-3.3-70b"])
+    ('microsoft/phi-4', 'meta-llama/Llama-3.3-70B-Instruct')
     """
-    return named[0] if named else CHECKPOINTS.get(shipped, "")
+    stated = named[0] if named else shipped
+    if "/" in stated:
+        return stated
+    own = shipped if is_own_name(stated, shipped) else stated
+    return CHECKPOINTS.get(own, "") or _checkpoint_of_sources(own)
+
+
+def _checkpoint_of_sources(name: str) -> str:
+    """The checkpoint of this shape that the document of a shipped model has as a source; empty without one."""
+    if name not in names("model"):
+        return ""
+    links = (source.url or "" for source in read("model", name).sources.values())
+    found = (link.removeprefix(_HUB) for link in links if link.startswith(_HUB))
+    return next((each for each in found if shape_of(each, [name])), "")
 
 
 # The scenario of a case as YAML, with the flag or default behind every value that is from one.

@@ -170,7 +170,7 @@ def _divisible_batch(wanted: float, gpus: int) -> int:
     """
     odd = gpus // (gpus & -gpus)
     odd = odd if odd <= wanted else 1
-    return odd * 2 ** max(0, round(math.log2(wanted / odd)))
+    return odd << max(0, round(math.log2(wanted / odd)))
 
 
 def _longest_answer(case: LoadedScenario, longest: float) -> tuple[int, str]:

@@ -16,7 +16,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import ResultColumn, machine_name, without_money
 from costmodel.estimate.answer_facts import subject_of
 from costmodel.explore.search.required_chance import Safety, safety_of
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
@@ -59,16 +59,6 @@ class PlanAnswer(Protocol):
     @property
     def assumed(self) -> tuple[Assumption, ...]:
         """The values that the user did not state."""
-
-
-def check_exportable(answer: PlanAnswer, file: str) -> None:
-    """Raises a fault for a plan that is invalid or does not fit."""
-    if answer.refused:
-        hint = "costmodel estimate SCENARIO shows what to change"
-        raise fail("C004", f"the plan is invalid: {answer.refused[0]}", Place(file), hint)
-    if "M001" in answer.broken:
-        hint = "costmodel memory SCENARIO shows where the memory goes; costmodel search SCENARIO finds plans that fit,"
-        raise fail("C004", "the plan does not fit: M001", Place(file), f"{hint} and --rank 1 exports the best")
 
 
 @record

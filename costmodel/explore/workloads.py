@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -23,7 +24,7 @@ from costmodel.explore.workload_interface import (
     RequestTokens,
     Workload,
 )
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import Declined, Fault, Place, fail
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
@@ -675,3 +676,20 @@ _OF: dict[str, Callable[[LoadedScenario], Workload]] = {
 def workload_of(case: LoadedScenario) -> Workload:
     """The workload of a scenario; imports only the modules of that workload."""
     return _OF[case.kind](case)
+
+
+def check_exportable(answer: PlanAnswer, case: LoadedScenario, *, fitting: bool = False) -> None:
+    """Raises a fault for a plan that is invalid, does not fit, or misses the limits or the load of its scenario.
+
+    fitting: whether it only has to fit
+    """
+    if answer.refused:
+        hint = "costmodel estimate SCENARIO shows what to change"
+        raise fail("C004", f"the plan is invalid: {answer.refused[0]}", Place(case.file), hint)
+    missed = [code for code in answer.broken if code == "M001" or not fitting]
+    if missed:
+        known, words = workload_of(case).reasons, case.name or shlex.join(case.asked.words) or "SCENARIO"
+        why = ", ".join(f"{code} {known[code].title}" for code in missed)
+        hint = f"costmodel search {words} finds plans that do, and --rank 1 exports the best"
+        hint += "; --gpus takes more" if case.asked.words and "--gpus" not in case.asked.words else ""
+        raise Declined(Fault("C004", f"the plan is not exported: {why}", Place(case.file), hint))

@@ -99,6 +99,10 @@ class CostModelError(Exception):
         return CostModelError, self.faults
 
 
+class Declined(CostModelError):
+    """The answer to a question is no, and nothing was written: the program exits with 1."""
+
+
 class WrongCall(TypeError):
     """An error for arguments that a library function does not accept."""
 

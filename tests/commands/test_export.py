@@ -168,18 +168,79 @@ def test_a_split_over_a_single_stage_is_exported_as_the_best_plan(run: Run, tmp_
 
 
 @pytest.mark.parametrize(
-    "scenario",
+    ("asked", "code", "hint"),
     [
-        ("llama-3-70b-512", "--set", "plan.tp=1", "--set", "plan.pp=1"),
-        ("serve-llama-3.1-70b", "--set", "plan={tp: 1}"),
-        ("grpo-qwen-2.5-7b-64", "--set", "plan.recompute=none"),
+        ("llama-3-70b-512 --set plan.tp=1 --set plan.pp=1", "M001", "costmodel search llama-3-70b-512"),
+        ("serve-llama-3.1-70b --set 'plan={tp: 1}'", "M001", "costmodel search serve-llama-3.1-70b"),
+        ("grpo-qwen-2.5-7b-64 --set plan.recompute=none", "M001", "costmodel search grpo-qwen-2.5-7b-64"),
+        ("quickstart --set limits.step_time.at_most=1s", "T001", "costmodel search quickstart"),
+        ("--model llama-3.1-70b --gpu h100 --rate 20 --prompt 3000 --ttft 800ms", "S003", "; --gpus takes more"),
     ],
 )
-def test_a_plan_that_does_not_fit_is_not_exported(
-    scenario: tuple[str, ...], run: Run, faults: Callable[[Any], Any]
-) -> None:
-    done = run("export", *scenario)
-    [fault] = faults(done)
-    assert (done.code, done.out) == (2, "")
-    assert (fault.code, fault.sentence) == ("C004", "the plan does not fit: M001")
-    assert "--rank 1 exports the best" in fault.help
+def test_a_plan_that_would_not_do_is_not_exported(asked: str, code: str, hint: str, run: Run, tmp_path: Path) -> None:
+    """It does not fit, misses a limit, or is too small for the load."""
+    done = run("export", *shlex.split(asked), "-o", str(tmp_path / "out"))
+    assert (done.code, done.out, [*tmp_path.iterdir()]) == (1, "", [])
+    assert f"error[C004]: the plan is not exported: {code} " in done.err
+    assert "--rank 1 exports the best" in done.err
+    assert hint in done.err
+
+
+FSDP = "--model mine.json --gpu h100 --gpus 64 --sequence 8192 --stack fsdp2"
+
+
+@pytest.fixture
+def own_model(tmp_path: Path) -> Path:
+    """A folder with a model of its own, which no format knows by name."""
+    shape = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 6144, "num_hidden_layers": 60,
+             "num_attention_heads": 48, "num_key_value_heads": 8, "intermediate_size": 16384, "vocab_size": 128256,
+             "max_position_embeddings": 8192}  # fmt: skip
+    (tmp_path / "mine.json").write_text(json.dumps(shape), "utf-8")
+    return tmp_path
+
+
+def test_what_a_lossy_file_starts_is_timed(own_model: Path, run: Run) -> None:
+    """A plan of megatron-core as a file of torchtitan: the time is that of the file, read back; Next works."""
+    asked = [*shlex.split(FSDP)[:-2], "--to", "torchtitan", "--lossy"]
+    refused = run("export", *asked, "-o", "tt.toml", cwd=own_model)
+    assert (refused.code, "help: -o tt.py" in refused.err) == (2, True)
+    done = run("export", *asked, "-o", "tt.py", cwd=own_model)
+    following = " ".join(done.out.partition("Next: costmodel ")[2].split())
+    back = run(*shlex.split(following), "-o", "back.yaml", cwd=own_model)
+    assert (done.code, back.code) == (0, 0), back.err
+    row = json.loads(run("estimate", "back.yaml", "--json", cwd=own_model).out)["plans"][0]
+    words = f"{row['step_time_s']:.1f} s a step expected, as this file starts it with fsdp2"
+    assert words in " ".join(done.out.split())
+
+
+def test_the_value_that_a_format_writes_is_named_and_works(own_model: Path, run: Run) -> None:
+    asked = ("export", *shlex.split(FSDP), "--set", "search.cp=[2]", "--rank", "1", "--to", "torchtitan")
+    refused = run(*asked, "--set", "plan.cp_type=p2p", cwd=own_model)
+    assert (refused.code, "--set plan.cp_type=all-gather\n" in refused.out) == (1, True)
+    assert run(*asked, "--set", "plan.cp_type=all-gather", cwd=own_model).code == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("", "plan: the best of costmodel search"),
+        ("--set plan.tp=2", "plan: as set, other keys by default of the software; --rank 1 writes the best"),
+        ("--set plan.tp=2 --rank 1", "plan: rank 1 of costmodel search"),
+    ],
+)
+def test_an_export_says_which_plan_it_is(more: str, words: str, own_model: Path, run: Run) -> None:
+    done = run("export", *shlex.split(FSDP), *shlex.split(more), "--to", "torchtitan", "--lossy", cwd=own_model)
+    assert words in " ".join(done.out.replace("#", "").split())
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("llama-3.3-70b", "vllm serve meta-llama/Llama-3.3-70B-Instruct"),
+        ("phi-4", "vllm serve microsoft/phi-4"),
+        ("llama-13b", "yours to replace: llama-13b"),
+    ],
+)
+def test_the_command_names_a_checkpoint_of_the_hub_or_asks_for_one(model: str, words: str, run: Run) -> None:
+    done = run("export", "--model", model, "--gpus", "8", "--concurrency", "4", "--prompt", "500", "--to", "vllm")
+    assert words in " ".join(done.out.replace("#", "").split())

@@ -23,13 +23,13 @@ BUDGETS = {
     "estimate/serving": 9_670,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
     "estimate/training": 7_800,
     "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
-    "exchange": 6_450,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
+    "exchange": 6_470,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
     "exchange/huggingface": 4_850,
     "exchange/megatron": 2_450,  # with options whose loss is explained
     "exchange/rl": 2_300,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
-    "exchange/training": 3_810,  # with recipes of torchtitan, written, and configurations that trainers ship
-    "explore": 19_450,  # one search; what to buy and why not less, with equations; changes that fit, rings
+    "exchange/training": 3_840,  # with recipes of torchtitan and values that a format writes, shipped configurations
+    "explore": 19_550,  # one search; what to buy and why not less, with equations; changes that fit, rings
     "explore/serving": 4_000,  # a model on every machine, points of benchmarks, the limit that binds
     "ground": 2_150,  # with durations in a given unit
     "report": 1_600,  # with the document that all faces draw, and pictures of time and money

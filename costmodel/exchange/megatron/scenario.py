@@ -453,7 +453,6 @@ FORMAT = TrainingFormat(
     cannot={**NOWHERE, **CANNOT, "workload.tuning": "adapters are matters of Megatron-Bridge"},
     kind="a script",
     mark="--",
-    suffix=".sh",
     stacks=("megatron-core", "megatron-lm"),
     write=write_megatron,
 )

@@ -176,6 +176,8 @@ def exported_command(target: EngineFormat, job: ServingJob) -> ExportedCommand:
     if job.context > job.model.max_sequence:
         most = f"{job.context:,} tokens exceed the {job.model.max_sequence:,.0f} that the model was trained on"
         remarks.note(f"{most}: its config.json needs rope_scaling, such as YaRN")
+    if "/" not in job.checkpoint:
+        remarks.note(f"yours to replace: {job.checkpoint}, by the folder of the model or its OWNER/NAME on the hub")
     replicas = job.count("replicas")
     if replicas > 1 and not target.replicated:
         remarks.note(

@@ -360,7 +360,6 @@ FORMAT = TrainingFormat(
     fixed={**WHOLE_LAYERS, "plan.offload_to": "the host's memory, always"},
     cannot=CANNOT,
     kind="YAML",
-    suffix=".yaml",
     stacks=("fsdp2", "fsdp1", "transformers-fsdp", "ddp"),
     write=write_accelerate,
 )

@@ -217,7 +217,6 @@ FORMAT = TrainingFormat(
     },
     cannot={**NOWHERE, "workload.tuning": "the recipe has the adapters"},
     kind="overrides",
-    suffix=".txt",
     stacks=("megatron-core",),
     write=write_bridge,
 )

@@ -266,7 +266,6 @@ FORMAT = TrainingFormat(
         "workload.tuning": "adapters are a matter of the model",
     },
     kind="JSON",
-    suffix=".json",
     stacks=("deepspeed", "transformers-deepspeed"),
     write=write_deepspeed,
     comment="",

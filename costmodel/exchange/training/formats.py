@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, get_args, get_origin
 
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.scenario import Plan
@@ -109,7 +111,39 @@ def exported_training(target: TrainingFormat, job: Job) -> Exported:
         f"the program has to state {', '.join(keys)}: {call}" for call, keys in keys_of_program(target, job).items()
     ]
     notes = [*calls, *_unwritten_keys_note(target, job), *remarks.notes]
-    return Exported(target, text, tuple(remarks.faults), tuple(notes))
+    faults = tuple(_with_writable_values(target, job, fault) for fault in remarks.faults)
+    return Exported(target, text, faults, tuple(notes))
+
+
+def _with_writable_values(target: TrainingFormat, job: Job, fault: Fault) -> Fault:
+    """The fault of a plan key with the values that the format writes as its hint, if it has none."""
+    path = fault.place.path if fault.place is not None else ""
+    key = path.removeprefix("plan.")
+    if fault.hint or key == path or target.write is None:
+        return fault
+    writable = []
+    for value in _values_to_try(key):
+        remarks = TrainingRemarks(replace(job, plan=job.plan.model_copy(update={key: value})))
+        check_plan(target, remarks)
+        target.write(remarks.job, remarks)
+        if all(other.place is None or other.place.path != path for other in remarks.faults):
+            writable.append(f"--set {path}={value if isinstance(value, str) else json.dumps(value)}")
+    return replace(fault, hint=" or ".join(writable))
+
+
+def _values_to_try(key: str) -> list[Any]:
+    """The choices of a plan key; none of a size or of a list.
+
+    >>> _values_to_try("cp_type"), _values_to_try("sequence_parallel"), _values_to_try("tp")
+    (['p2p', 'all-gather', 'a2a'], [True, False], [])
+    """
+    kinds: list[Any] = [Plan.model_fields[key].annotation]
+    found: list[Any] = []
+    for kind in kinds:
+        named = get_origin(kind) is Literal
+        found += get_args(kind) if named else [True, False] if kind is bool else []
+        kinds += () if named or get_origin(kind) is list else get_args(kind)
+    return found
 
 
 def _unwritten_keys_note(target: TrainingFormat, job: Job) -> list[str]:
@@ -135,7 +169,7 @@ def check_read_back(target: TrainingFormat, text: str, remarks: TrainingRemarks)
     """Records a fault for every key that the text states differently or leaves out."""
     job = remarks.job
     try:
-        found = _read_back(target, text, job)
+        found = read_back(target, text, job)
     except CostModelError as error:
         for fault in error.faults:
             remarks.refuse("plan", f"the file would break a rule of its own format: {fault.sentence}", fault.hint)
@@ -168,7 +202,7 @@ def differing_keys(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, ob
         yield "model", "the shape of the model", "another"
 
 
-def _read_back(target: TrainingFormat, text: str, job: Job) -> Imported:
+def read_back(target: TrainingFormat, text: str, job: Job) -> Imported:
     """The scenario read back from a text, with the facts of its program and of a companion file."""
     if target.name == "megatron":
         return read_options(text, _FILE)

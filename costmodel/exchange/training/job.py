@@ -188,7 +188,6 @@ class TrainingFormat(Format):
     which an export mentions; `elsewhere` contains them too.
     """
 
-    suffix: str = ""
     stacks: tuple[str, ...] = ()
     write: Callable[[Job, TrainingRemarks], str] | None = None
     calls: Mapping[str, str] = field(default_factory=dict)

@@ -30,7 +30,7 @@ from costmodel.exchange.training.job import (
     check_offload,
     check_whole_layers,
 )
-from costmodel.exchange.write_yaml import CHECKPOINTS, library_twins
+from costmodel.exchange.write_yaml import checkpoint_name, library_twins
 
 TITLE, VERSION, _VERSION_OF_TOML = "configuration of torchtitan", "torchtitan 0.3.0", "torchtitan 0.2.0"
 _GENERATIONS = {
@@ -492,7 +492,7 @@ def _written_model(job: Job, remarks: TrainingRemarks) -> tuple[str, str, str]:
     for (name, flavor), ours in MODELS.items():
         if ours in twins:
             return name, flavor, ""
-    hub = next((CHECKPOINTS[twin] for twin in twins if twin in CHECKPOINTS), "")
+    hub = next(filter(None, (checkpoint_name(twin, []) for twin in twins)), "")
     if hub:
         remarks.note(f"no flavor of torchtitan has this shape: {_BACKEND}, an experiment of it, trains it from the hub")
         return _BACKEND, "full_moe" if job.model.has_experts else "full", hub
@@ -553,7 +553,6 @@ FORMAT = TrainingFormat(
         "workload.tuning": "adapters are no matter of this generation",
     },
     kind="recipe",
-    suffix=".py",
     stacks=("fsdp2",),
     write=write_torchtitan,
 )

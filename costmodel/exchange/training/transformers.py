@@ -231,7 +231,6 @@ FORMAT = TrainingFormat(
     fixed=accelerate.WHOLE_LAYERS,
     cannot=accelerate.CANNOT,
     kind="TrainingArguments",
-    suffix=".yaml",
     stacks=accelerate.FORMAT.stacks,
     write=write_training_arguments,
 )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import shlex
 from collections.abc import Callable, Iterator
 
 from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.find_documents import folder_of
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.load_scenario import any_from
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.reader.load_scenario import any_from, vary_any
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.documents.text.yaml_tree import copied
@@ -19,12 +22,12 @@ from costmodel.estimate.shared.assumptions import WITHOUT_EFFECT, AssumptionLog
 from costmodel.estimate.shared.plan_batch import plan_to_mapping
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.stack_in_use import gradient_types
-from costmodel.estimate.training_answer.predict_training import Answer
+from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.exchange.detect import RL_FORMATS
 from costmodel.exchange.import_result import GivenSize
 from costmodel.exchange.option_rows import Remarks
 from costmodel.exchange.rl.rl_format import RlFormat, RlJob
-from costmodel.exchange.training.formats import TARGETS, Exported, exported_training
+from costmodel.exchange.training.formats import TARGETS, Exported, exported_training, read_back
 from costmodel.exchange.training.job import Job, keys_of_program
 from costmodel.exchange.write_yaml import checkpoint_name
 from costmodel.explore.answer_summaries import rl_plan_text
@@ -32,7 +35,7 @@ from costmodel.explore.compare.select_plan import answer_of_own_or_best, answer_
 from costmodel.explore.import_export.import_job import OpenedFile, rl_scenario_of
 from costmodel.explore.rl import search as search_splits
 from costmodel.explore.rl import with_own_or_best_plan
-from costmodel.explore.workload_interface import check_exportable
+from costmodel.explore.workloads import check_exportable
 from costmodel.ground.counts import SIZES, number_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -48,13 +51,15 @@ class ExportedPlan:
     answer: Answer
     job: Job
     file: Exported
+    chosen: str
+    run: Answer | None  # of what the file starts; None if that is not known
 
     @property
     def given(self) -> list[str]:
         """The options that `import` needs besides this file, apart from the machine."""
         job, target = self.job, self.file.target
         if target.name in _WITHOUT_MODEL:
-            stated = [f"model={job.model.name}", f"workload.sequence={job.workload.sequence:g}"]
+            stated = [f"model={self._model}", f"workload.sequence={job.workload.sequence:g}"]
             stated += [
                 *itertools.chain(*keys_of_program(target, job).values()),
                 *([f"stack={job.stack}"] if target.calls else []),
@@ -62,22 +67,70 @@ class ExportedPlan:
             nodes = [f"--nodes {job.nodes}"] if isinstance(self.answer.inputs.case.scenario.cluster.node, str) else []
             return [*nodes, *(f"--set {each}" for each in stated)]
         named = target.name != "torchtitan" or "model_spec" in self.file.text
-        return [] if named else [f"--set model={job.model.name}"]
+        return [] if named else [f"--set model={shlex.quote(self._model)}"]
+
+    @property
+    def _model(self) -> str:
+        """The model as it was given, as a path from the working folder."""
+        return model_reference(self.answer.inputs.case)
 
     def described(self, say: Callable[[str, float], str]) -> Iterator[str]:
         """Lines about the plan and its expected results; `say` formats a result."""
         evaluation = self.answer.evaluation
         degrees = ", ".join(f"{name} {float(getattr(evaluation.block, name)[0]):g}" for name in _DEGREES)
         step = say("step_time", evaluation.costs.row()["step_time"])
-        yield f"{degrees}: {number_of(self.job.accelerators, 'accelerator')}; {step} a step expected"
+        own = f"{step} a step expected"
+        if self.run is None:
+            own = f"{step} a step expected with {self.job.stack}; what this file starts was not timed"
+        elif self.run is not self.answer:
+            started = self.run.inputs.stack.name
+            run = say("step_time", self.run.evaluation.costs.row()["step_time"])
+            own = f"{run} a step expected, as this file starts it with {started}; {step} as asked with {self.job.stack}"
+        yield f"{degrees}: {number_of(self.job.accelerators, 'accelerator')}; {own}"
+        yield self.chosen
 
 
 def export_plan(case: ResolvedScenario, to: str, rank: int | None = None) -> ExportedPlan:
     """Exports the scenario's plan, or the plan at a rank of its search; without a plan, the best of the search."""
     answer = answer_of_own_or_best(case) if rank is None else answer_of_rank(case, rank)
     job = training_job_of(answer)
-    check_exportable(answer, case.file)
-    return ExportedPlan(answer, job, exported_training(TARGETS[to], job))
+    check_exportable(answer, case, fitting=True)
+    file = exported_training(TARGETS[to], job)
+    return ExportedPlan(answer, job, file, plan_origin(case, rank), _answer_of_file(answer, job, file))
+
+
+def plan_origin(case: LoadedScenario, rank: int | None) -> str:
+    """A phrase on where an exported plan is from, and how to get the best one instead."""
+    if rank is not None:
+        return f"plan: rank {rank} of costmodel search"
+    if case.scenario.plan is None:
+        return "plan: the best of costmodel search"
+    of_flags = case.asked.words and not case.name
+    own = "as set, other keys by default of the software" if of_flags else "that of the scenario"
+    return f"plan: {own}; --rank 1 writes the best of costmodel search"
+
+
+def model_reference(case: LoadedScenario) -> str:
+    """The model as the scenario names it: a name, or a path from the working folder; its own name if written out."""
+    stated = case.tree.get("model")
+    if not isinstance(stated, str):
+        return str(case.model.name)
+    path = folder_of(case.place("model")) / stated
+    return str(path) if path.exists() else stated
+
+
+def _answer_of_file(answer: Answer, job: Job, file: Exported) -> Answer | None:
+    """The prediction for what a file starts, which is another plan if it cannot express all keys; None if unknown."""
+    if not file.faults:
+        return answer
+    try:
+        found = read_back(file.target, file.text, job).document
+        keys = {"plan": found["plan"], "stack": found.get("stack", job.stack)}
+        held = vary_any(answer.inputs.case, [f"{key}={json.dumps(value)}" for key, value in keys.items()])
+        started = predict(training(held), bands=False)
+    except CostModelError:
+        return None
+    return None if started.refused else started
 
 
 def training_job_of(answer: Answer) -> Job:
@@ -120,6 +173,7 @@ class ExportedIteration:
     answer: RlAnswer
     job: RlJob
     file: ExportedConfiguration
+    chosen: str
 
     @property
     def given(self) -> list[str]:
@@ -132,6 +186,7 @@ class ExportedIteration:
         """Lines about the plan and its expected results; `say` formats a result."""
         time = say("iteration_time", self.answer.costs["iteration_time"])
         yield f"{rl_plan_text(self.answer)}; an iteration of {time} expected"
+        yield self.chosen
 
 
 @record
@@ -152,7 +207,7 @@ _SAME = ("iteration_time", "generation", "update_time", "memory_peak", "training
 def export_iteration(case: RlCase, to: str, rank: int | None = None) -> ExportedIteration:
     """Exports the scenario's RL plan as a configuration; without a plan, the best of its search."""
     answer = predict_rl(with_own_or_best_plan(case), bands=False) if rank is None else rl_answer_of_rank(case, rank)
-    check_exportable(answer, case.file)
+    check_exportable(answer, case, fitting=True)
     job, target = rl_job_of(answer), next(entry for entry in RL_FORMATS.values() if entry.name == to)
     remarks = Remarks(case.file)
     if job.stack.name != to:
@@ -168,7 +223,8 @@ def export_iteration(case: RlCase, to: str, rank: int | None = None) -> Exported
     else:
         text = ""
     notes = tuple(f"give --{flag} beside it: the data decide that" for flag in ("prompt", "answer"))
-    return ExportedIteration(answer, job, ExportedConfiguration(target, text, tuple(remarks.faults), notes))
+    file = ExportedConfiguration(target, text, tuple(remarks.faults), notes)
+    return ExportedIteration(answer, job, file, plan_origin(case, rank))
 
 
 def rl_answer_of_rank(case: RlCase, rank: int) -> RlAnswer:

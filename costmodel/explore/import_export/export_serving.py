@@ -36,7 +36,7 @@ from costmodel.exchange.serving.exported_command import (
 from costmodel.exchange.write_yaml import checkpoint_name
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.workload_interface import check_exportable
+from costmodel.explore.workloads import check_exportable
 from costmodel.ground.counts import number_of
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
@@ -89,8 +89,6 @@ class ExportedEngine:
         yield f"the options are of {self.file.target.version}; the figures describe {described}"
         if self.translated:
             yield self.translated
-        if self.answer.broken:
-            yield f"the plan misses what the scenario asks for: {', '.join(self.answer.broken)}"
 
 
 def _degrees_text(job: ServingJob) -> str:
@@ -154,7 +152,7 @@ def _origin_with_budget(origin: str, planned: ServingAnswer) -> str:
 
 def _check_command(planned: ServingAnswer) -> None:
     """Raises a fault for a plan that is invalid, does not fit, or runs on several kinds of nodes."""
-    check_exportable(planned, planned.inputs.case.file)
+    check_exportable(planned, planned.inputs.case, fitting=True)
     if planned.groups:
         hint = "export each kind alone: --set 'cluster={node: …, nodes: …}' with its plan and its share of the load"
         at = planned.inputs.case.place("cluster.groups")
@@ -241,7 +239,7 @@ def _serving_job(planned: ServingAnswer, layout: PlanColumns, use: EngineMemoryU
         file=case.file,
         plan=plan,
         model=case.model,
-        checkpoint=name or case.model.name,
+        checkpoint=name or next(iter(case.hub), case.model.name),
         shipped=shipped,
         workload=_with_checkpoint_types(case),
         engine=inputs.engine,

@@ -75,7 +75,9 @@ def _refusal_lines(exported: AnyExport) -> list[Line]:
     for fault in exported.file.faults:
         lines.append(styled(f"  ▲ {fault.code} {fault.sentence}", WARN))
         lines += [styled(f"    {fault.hint}", DIM)] if fault.hint else []
-    return [*lines, unwrapped("--lossy writes the rest")]
+    remedies = any(fault.hint.startswith("--set plan.") for fault in exported.file.faults)
+    best = "; with --rank 1 beside --set, a search finds the other keys" if remedies else ""
+    return [*lines, unwrapped(f"--lossy writes the rest{best}")]
 
 
 def export_json(exported: AnyExport) -> dict[str, Any]:

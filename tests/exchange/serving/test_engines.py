@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.documents.keys.overrides import path_of
-from costmodel.documents.reader.hub_names import shape_of
+from costmodel.documents.reader.hub_names import is_hub_name, shape_of
 from costmodel.documents.reader.library import DocumentReader, names
 from costmodel.documents.reader.load_scenario import any_from, load_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
@@ -18,7 +18,7 @@ from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.exchange.serving.exported_command import ENGINES as TARGETS
-from costmodel.exchange.write_yaml import CHECKPOINTS
+from costmodel.exchange.write_yaml import CHECKPOINTS, checkpoint_name
 from costmodel.explore.import_export.export_serving import ExportedEngine, export_engine
 from costmodel.explore.import_export.import_file import GivenBesideFile, import_files
 from costmodel.explore.serving.search_layouts import search
@@ -302,9 +302,12 @@ def test_the_benchmark_of_a_closed_loop_stands_beside_what_it_prints_with_its_fi
 
 def test_checkpoints_have_the_shape_that_they_stand_for() -> None:
     known = names("model")
-    assert {model: shape_of(name, known) for model, name in CHECKPOINTS.items()} == {
-        model: model for model in CHECKPOINTS
-    }
+    stated = {model: checkpoint_name(model, []) for model in (*CHECKPOINTS, *known)}
+    found = {model: shape_of(name, known) for model, name in stated.items() if name}
+    assert found == {model: shape_of(model, known) for model in found}
+    assert all(is_hub_name(name) for name in stated.values() if name)
+    assert len(found) > 100
+    assert checkpoint_name("pythia-160m", []) == ""  # its source names another size
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -14,7 +14,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
-    "commands": 5_900,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
+    "commands": 5_950,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
     "documents": 6_210,  # with counts in names, of checkpoints, shapes, types and software, traces, quick validation
     "documents/schemas": 5_800,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_520,  # with what a measurement shows, and money of purchases and days

@@ -234,10 +234,13 @@ def _job_line(jobs: SeveralJobs, place: int, name: str) -> Line:
         parts.append(f"{percent(1 - busy, 2)} spare")
     if (time := costs.get("run_time", math.nan)) == time:
         parts.append(f"free after {show_time(time)}")
-    few, sure = parts[:1] + parts[1 + (row.idle == 0) :], "" if safe is None else chance_words(safe.chance)
-    parts += [f"the {safe.binds} limits its rate"] if safe is not None and safe.binds else []
-    whole = f"  job {place + 1} on {best.machine.node}{plan}: {', '.join(parts)}{sure and f', with a chance of {sure}'}"
-    short = f"  job {place + 1}{plan}: {', '.join(few)}{sure and f', {sure} chance'}"
+    few = [parts[0], *([f"{row.idle:g} idle"] if row.idle else []), *parts[2:]]
+    if safe is not None:
+        few.append(f"{chance_words(safe.chance)} chance")
+        parts += [f"the {safe.binds} limits its rate"] if safe.binds else []
+        parts.append(f"with a chance of {chance_words(safe.chance)}")
+    whole = f"  job {place + 1} on {best.machine.node}{plan}: {', '.join(parts)}"
+    short = f"  job {place + 1}{plan}: {', '.join(few)}"
     return Detail([styled(whole)], "what limits each job", spare=1, instead=[styled(short)])
 
 

@@ -593,11 +593,11 @@ class _LongAnswer:
 
     def _is_explanation(self, place: int) -> bool:
         item = self.items[place]
-        return isinstance(item, Text) and item.style == DIM and place not in self.asked
+        return isinstance(item, Text) and item.style == DIM and not item.no_wrap
 
     def _fewer_words(self) -> Iterator[None]:
         """Leaves out the ends of explanations, empty lines, then sentences after the first, from the end on."""
-        for place in filter(self._is_explanation, range(self.end)):
+        for place in filter(self._is_explanation, {*range(self.end)} - self.asked):
             words = str(self.items[place])
             if cell_len(words) > self.width:
                 self._swap(place, styled(cut_words(words, self.width), DIM), "rows in full")

@@ -52,12 +52,21 @@ def brief_plan_text(block: Block) -> str:
 def degree_texts(block: Block) -> list[str]:
     """The parallel degrees above 1, one text each."""
     structure = block.structure
-    sizes = [f"{name} {counted(float(getattr(block, name)[0]))}" for name in ("tp", "pp", "dp")]
+    sizes = [f"{name} {_degree_text(float(getattr(block, name)[0]))}" for name in ("tp", "pp", "dp")]
     for name in (*OF_ITSELF_ONE, "vpp"):
         if (degree := float(getattr(block, name)[0])) > 1:
             way = f" {getattr(structure, WAYS[name])}" if name in WAYS else ""
             sizes.append(f"{name} {degree:.0f}{way}")
     return sizes
+
+
+def _degree_text(degree: float) -> str:
+    """A degree as text; a dash for one that is no whole number, as tp and pp do not divide the number of ranks.
+
+    >>> _degree_text(1024.0), _degree_text(42.67)
+    ('1,024', '—')
+    """
+    return counted(degree) if degree.is_integer() else "—"
 
 
 def schedule_texts(block: Block) -> list[str]:

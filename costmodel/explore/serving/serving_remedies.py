@@ -187,9 +187,8 @@ def with_remedies(answer: ServingAnswer) -> ServingAnswer:
     """
     trials = RemedyTrials(answer)
     if answer.refused:
-        return _answer_with_remedies(
-            trials, trials.kinds(((_MOST, each) for each in _degrees(answer)), _MOST, _is_valid)
-        )
+        found = next(filter(None, (_other_degrees(trials, enough) for enough in (works, _is_valid))), [])
+        return _answer_with_remedies(trials, found)
     if not answer.broken:
         return answer
     if "M001" in answer.broken:
@@ -221,6 +220,11 @@ def _answer_with_remedies(trials: RemedyTrials, found: list[Remedy]) -> ServingA
     )
 
 
+def _other_degrees(trials: RemedyTrials, enough: Enough) -> list[Remedy]:
+    """Other degrees with which an invalid plan is good enough."""
+    return trials.kinds(((_MOST, each) for each in _degrees(trials.answer)), _MOST, enough)
+
+
 def _is_valid(trial: ServingTrial) -> bool:
     """Whether a plan is valid and fits."""
     return trial.answer is not None and not trial.answer.refused and "M001" not in trial.codes
@@ -233,12 +237,22 @@ def _degrees(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
         yield from room_for_prompts(answer.inputs)
     if answer.plan.prefill is None:
         for key in dict.fromkeys(key for code in codes for key in _KEYS.get(code, ("tp", "pp"))):
+            if key == "replicas":
+                yield _most_replicas(answer)
+                continue
             now = float(getattr(answer.plan, key) or 1.0)
             near = sorted((value for value in DEGREES if value != now), key=lambda value: abs(math.log2(value / now)))
             yield ((f"plan.{key}={value}",) for value in near)
     elif "L050" in codes:
         fewer, smaller = _smaller_instances(answer, "decode")
         yield from (fewer, _more_nodes(answer), smaller, *_smaller_instances(answer, "prefill"))
+
+
+def _most_replicas(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """A setting with as many replicas of the same layout as the cluster has room for."""
+    room = float(answer.inputs.ranks) * answer.costs["replicas"] // answer.costs["gpus"]
+    if room >= 1:
+        yield (f"plan.replicas={room:.0f}",)
 
 
 def _smaller_instances(answer: ServingAnswer, name: str) -> list[Iterator[tuple[str, ...]]]:

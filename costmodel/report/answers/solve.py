@@ -198,7 +198,7 @@ def safety_lines(found: SolveResult, values: Callable[[SolveResult], str], aim: 
     chance = f"with a chance of {percent(found.safe, 2)}"
     if not found.is_safe:
         sure = f"no value tried has {chance.removeprefix('with ')} {aim}"
-        yield styled(f"  as predicted, without a margin for error: {sure}", WARN)
+        yield styled(f"  on average only: {sure}", WARN)
     elif found.expected is None or values(found.expected) == values(found):
         yield styled(f"  {chance} {aim}", DIM)
     else:

@@ -403,12 +403,10 @@ def _over_capacity(answer: ServingAnswer) -> str:
     if answer.plan.prefill is not None:
         needed = instances_words(answer) if math.isfinite(costs["gpus_needed"]) else "no number of instances"
         kept = " within the limits" if service_limits(answer.inputs) else _saturation_share_words(answer)
-        verb = "answer" if math.isfinite(costs["gpus_needed"]) else "answers"
-        return f"{rate} on {_instance_rates(answer)}; {needed} {verb} it{kept}"
-    taken = _needed_replicas(answer, arriving)
-    plural = "s" if costs["replicas"] > 1 else ""
-    fleet = f"{costs['replicas']:.0f} replica{plural}"
-    return f"{rate} on {fleet}, at most {significant(most)}; {taken}"
+        verb = "serve" if math.isfinite(costs["gpus_needed"]) else "serves"
+        return f"{rate} on {_instance_rates(answer)}; {needed} {verb} all{kept}"
+    serve = f"serve{'' if costs['replicas'] > 1 else 's'} at most {significant(most)} of {rate}"
+    return f"{number_of(costs['replicas'], 'replica')} {serve}; {_needed_replicas(answer, arriving)}"
 
 
 def _needed_replicas(answer: ServingAnswer, arriving: float) -> str:
@@ -418,19 +416,19 @@ def _needed_replicas(answer: ServingAnswer, arriving: float) -> str:
     if answer.inputs.case.scenario.workload.turns > 1:
         kept = " within the limits" if limited else kept
         if not math.isfinite(least):
-            return f"no number of replicas answers it{kept}"
-        return f"{number_of(least, 'replica')} ({gpus_words(answer.inputs, costs['gpus_needed'])}) answer it{kept}"
+            return f"no number of replicas serves all{kept}"
+        return f"{number_of(least, 'replica')} ({gpus_words(answer.inputs, costs['gpus_needed'])}) serve all{kept}"
     replicas, gpus = replicas_that_answer(costs, arriving)
-    expected = " as predicted, without a margin for error" if preferred_chance(answer.inputs.case) else ""
+    expected = " on average" if preferred_chance(answer.inputs.case) else ""
     kept = f" meet the limits{expected}" if limited else kept
     inside = f", {least:,.0f}{kept}" if math.isfinite(least) and kept else ""
-    return f"{number_of(replicas, 'replica')} ({gpus_words(answer.inputs, gpus)}) answer it{inside}"
+    return f"{number_of(replicas, 'replica')} ({gpus_words(answer.inputs, gpus)}) serve all{inside}"
 
 
 def _saturation_share_words(answer: ServingAnswer) -> str:
     """The share of saturation that replicas are sized for, if it is below 1; else empty."""
     share = share_of_saturation(answer.inputs)
-    return f" at {percent(share, 2)} of saturation" if share < 1 else ""
+    return f" at {percent(share, 2)} load" if share < 1 else ""
 
 
 def _instance_rates(answer: ServingAnswer) -> str:

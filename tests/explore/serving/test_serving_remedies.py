@@ -47,6 +47,16 @@ def test_instances_apart_that_are_too_many_have_remedies() -> None:
     ]
 
 
+@pytest.mark.parametrize(("replicas", "nodes"), [(5, 2), (9, 3)])
+def test_too_many_replicas_are_reduced_to_those_that_fit(replicas: int, nodes: int) -> None:
+    """Replicas of tp 8 take one node of 8 each; with them the plan meets all limits, as far as any number does."""
+    scenario = (f"plan.replicas={replicas}", f"cluster.nodes={nodes}")
+    answer = with_remedies(predicted(*scenario))
+    assert answer.refused == ("L050",)
+    assert answer.remedies[0] == ((f"plan.replicas={nodes}",),)
+    assert predicted(*scenario, f"plan.replicas={nodes}").broken == ()
+
+
 @pytest.mark.parametrize("load", ["workload.rate=8 /s", "workload.rate=1 /s"])
 def test_full_links_between_instances_are_named_with_remedies(load: str) -> None:
     plan = "plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}"

@@ -219,3 +219,11 @@ def test_instances_without_room_for_a_request() -> None:
     answer = predict_serving(serving(load_any("serve-llama-3.1-70b", (apart, "workload.context=100000"))))
     assert "M001" in answer.broken
     assert serving_reason(answer, "M001").startswith("needs 86.2 of 72.9 GiB per GPU: weights 65.7, ")
+
+
+@pytest.mark.parametrize("setting", ["plan.tp=3", "cluster.nodes=1"])
+def test_a_degree_of_data_parallelism_that_is_no_whole_number_is_a_dash(setting: str, run: Any) -> None:
+    """512 / (3 × 4) and 8 / (8 × 4) ranks: there is no such dp."""
+    out = run("estimate", "llama-3-70b-512", "--set", setting).out
+    assert " · dp — · " in out
+    assert " · dp 16 · " in run("estimate", "llama-3-70b-512").out

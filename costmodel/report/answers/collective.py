@@ -19,7 +19,7 @@ from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.answers.explain import figure_rows, figures_section, tree_section
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value
 from costmodel.report.terminal.charts import line_chart
-from costmodel.report.terminal.formatting import BAND, range_of, signed_percent
+from costmodel.report.terminal.formatting import BAND, range_beside, signed_percent
 from costmodel.report.terminal.head import machine_words
 from costmodel.report.terminal.layout import HEAD, WARN, CellTable, Detail, Line, schema_head, shell_line, styled
 
@@ -167,7 +167,7 @@ def _sizes_table(answer: CollectiveAnswer) -> Table:
 def _row_cells(row: SizeRow, *, measured: bool) -> list[Cell]:
     """The table row of one message size: time, band, measured time, rates, algorithm."""
     levels = ("–" if level is None else Value(show_time(level), level) for level in (row.inside, row.between))
-    band = range_of(show_time(row.low), show_time(row.high))
+    band = range_beside(show_time, row.time, row.low, row.high)
     rates = (significant(row.algbw / 1e9), significant(row.busbw / 1e9), significant(row.in_step_busbw / 1e9))
     real = row.measured
     beside = ("–", "–") if real is None else (show_time(real), signed_percent(signed_error(row.time, real)))

@@ -187,9 +187,9 @@ def _result_rows(kind: str, figures: Sequence[MovedFigure]) -> Iterator[tuple[st
 
 
 def _changed_band(named: Mapping[str, MovedFigure], name: str, side: str) -> dict[str, float]:
-    """The ends of a result's P10–P90 band on one side; only ends that changed."""
-    ends = {key: getattr(named[key], side) for key in (f"{name}_{end}" for end in ENDS) if key in named}
-    return {key: math.nan if value is None else value for key, value in ends.items()}
+    """A result and the ends of its P10–P90 band on one side; only ends that changed."""
+    known = {key: getattr(named[key], side) for key in (name, *(f"{name}_{end}" for end in ENDS)) if key in named}
+    return {key: math.nan if value is None else value for key, value in known.items()}
 
 
 def _overload_lines(found: Difference) -> Iterator[Line]:

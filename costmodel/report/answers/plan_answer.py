@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -27,7 +28,7 @@ from costmodel.report.document import (
     chance_verdict,
     traced,
 )
-from costmodel.report.terminal.formatting import BAND, ENDS, range_of
+from costmodel.report.terminal.formatting import BAND, ENDS, range_beside
 from costmodel.report.terminal.head import assumed_job, assumed_lines, case_title, command, with_facts
 from costmodel.report.terminal.layout import BAD, DIM, HEAD, Abridged, Detail, Line, bar, shell_line, styled
 from costmodel.report.workload_words import words_of
@@ -137,7 +138,8 @@ def result_cell(view: PlanView, name: str) -> Cell:
 def band_words(view: PlanView, name: str) -> str:
     """The P10–P90 band of a result as text with units."""
     say, costs = words_of(view.case.kind).result, view.answer.costs
-    return f"{BAND}: {range_of(*(say(name, costs[f'{name}_{end}']) for end in ENDS))}"
+    ends = (costs[f"{name}_{end}"] for end in ENDS)
+    return f"{BAND}: {range_beside(partial(say, name), costs[name], *ends)}"
 
 
 def plan_document(

@@ -43,7 +43,6 @@ from costmodel.report.answers.plan_parts import (
 from costmodel.report.data_formats.answer_fields import finite
 from costmodel.report.document import Cell, Column, Draw, Headline, Section, Table, chance_verdict, traced
 from costmodel.report.terminal import rl_estimate
-from costmodel.report.terminal.formatting import ENDS, range_of
 from costmodel.report.terminal.head import price_lines
 from costmodel.report.terminal.layout import BAD, GOOD, HEAD, WARN, Abridged, Line, styled
 from costmodel.report.terminal.rl_estimate import NAMES, fit_verdict, result
@@ -312,8 +311,7 @@ def _run_figure(answer: RlAnswer, words: str, name: str) -> RunFigure:
     if math.isnan(answer.costs[name]):
         wanted = "set workload.iterations" + ("" if name == "run_time" else ", and assume.price")
         return RunFigure(words, name, "unknown", wanted)
-    low, high = (result(name, answer.costs[f"{name}_{end}"]) for end in ENDS)
-    return RunFigure(words, name, result(name, answer.costs[name]), range_of(low, high))
+    return RunFigure(words, name, result(name, answer.costs[name]), rl_estimate.band_text(answer.costs, name))
 
 
 def _run_facts(answer: RlAnswer) -> list[tuple[str, str]]:

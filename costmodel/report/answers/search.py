@@ -40,7 +40,7 @@ from costmodel.report.document import (
     chance_verdict,
 )
 from costmodel.report.terminal.charts import ScatterPoint, scatter
-from costmodel.report.terminal.formatting import readable
+from costmodel.report.terminal.formatting import readable, time_beside
 from costmodel.report.terminal.head import case_title, command, price_lines_of_all, price_varies
 from costmodel.report.terminal.layout import (
     BAD,
@@ -163,13 +163,13 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         attributes of the column
         """
         write = text or partial(self.result, name)
+        base = name.removesuffix("_high") if self.columns[name].unit == "s" else name  # beside which an end stands
 
         def made(plan: Plan) -> Cell:
-            """The cell of one plan."""
-            value = plan.costs[name]
-            if not math.isfinite(value):
+            if not math.isfinite(value := plan.costs[name]):
                 return "—"
-            return Value(write(value), _seven_digits(value)) if of_units else write(value)
+            stated = write(value) if base == name else time_beside(value, plan.costs[base])
+            return Value(stated, _seven_digits(value)) if of_units else stated
 
         return Column(look.pop("head", name), result=name, **look), made
 

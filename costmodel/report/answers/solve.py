@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from rich.text import Text
@@ -20,7 +21,7 @@ from costmodel.ground.errors import Fault
 from costmodel.ground.units import percent
 from costmodel.report.data_formats.answer_fields import finite
 from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict
-from costmodel.report.terminal.formatting import ENDS, or_list, range_of, readable
+from costmodel.report.terminal.formatting import ENDS, or_list, range_beside, readable
 from costmodel.report.terminal.head import case_title, command, price_fields, price_lines, price_varies, with_facts
 from costmodel.report.terminal.layout import BAD, DIM, HEAD, WARN, Abridged, Line, schema_head, shell_line, styled
 from costmodel.report.trials import (
@@ -127,7 +128,9 @@ def _result_with_band(asked: Workload, trial: Trial, name: str) -> str:
     """A result as text, followed by its P10–P90 band if it has one."""
     say, ends = words_of(asked.case.kind).result, [trial.costs.get(f"{name}_{end}", math.nan) for end in ENDS]
     text = result_words(asked, trial, name)
-    return text if any(map(math.isnan, ends)) else f"{text} ({range_of(*(say(name, end) for end in ends))})"
+    if any(map(math.isnan, ends)):
+        return text
+    return f"{text} ({range_beside(partial(say, name), trial.costs.get(name, math.nan), *ends)})"
 
 
 def _shortened_value(text: str) -> str:

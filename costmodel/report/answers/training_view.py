@@ -25,7 +25,7 @@ from costmodel.ground.units import gib, percent, show, show_time, significant
 from costmodel.report.answers.plan_answer import PlanView, band_words, parts_section, plan_json, result_cell
 from costmodel.report.answers.plan_parts import GroupWait, PlanTraffic, SentMessage, TimePart
 from costmodel.report.document import Cell, Column, Draw, Headline, Section, Table, chance_verdict, computed, traced
-from costmodel.report.terminal.formatting import BAND, ENDS, TIME_TERMS, range_of, result
+from costmodel.report.terminal.formatting import BAND, ENDS, TIME_TERMS, range_beside, range_of, result
 from costmodel.report.terminal.head import price_lines
 from costmodel.report.terminal.layout import DIM, CellTable, Line, short_or_full, styled
 from costmodel.report.terminal.plan_lines import memory_band_text, verdict_words
@@ -127,10 +127,11 @@ def _main_rows(answer: ExplainedAnswer, costs: dict[str, float]) -> list[tuple[s
     peak = f"{gib(costs['memory_peak'])} of {gib(usable)} GiB   {verdict_words(costs)}"
     each = f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}"
     efficient = f"{percent(costs['communication_efficiency'])} efficient"
+    band = range_beside(show_time, *(costs[f"step_time{end}"] for end in ("", "_low", "_high")))
     several = [("scaling", percent(costs["scaling_efficiency"]), "communication", efficient)]
     return [
         ("step time", f"{show_time(costs['step_time'])}{_if_fitted(answer)}", "memory", peak),
-        (BAND, range_of(*(show_time(costs[f"step_time_{end}"]) for end in ENDS)), BAND, memory_band_text(costs)),
+        (BAND, band, BAND, memory_band_text(costs)),
         ("throughput", show(costs["tokens_per_s"], "token/s"), "per GPU", each),
         ("MFU", percent(costs["mfu"]), "HFU", percent(costs["hfu"])),
         *(several if answer.inputs.ranks > 1 else []),

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from costmodel.documents.schemas.results import COLUMNS, TRAINING_COLUMNS, column_of
 from costmodel.ground.parsing import parse
-from costmodel.ground.units import chance_words, percent, show, show_memory, significant
+from costmodel.ground.units import chance_words, percent, show, show_memory, show_time, significant, time_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 TIME_TERMS = (
@@ -141,4 +141,30 @@ def range_of(low: str, high: str) -> str:
     return f"{number} – {high}" if unit == other else f"{low} – {high}"
 
 
+def range_beside(text: Callable[[float], str], value: float, low: float, high: float) -> str:
+    """A range in the unit of the time beside it; in its own unit if it is no time, or far from the value.
+
+    text: writes the value, and the ends if they need another unit
+
+    >>> range_beside(show_time, 493.0, 287.0, 846.0), range_beside(show_time, 7.8e-3, 435e-6, 645e-6)
+    ('287 – 846 s', '0.435 – 0.645 ms')
+    """
+    if math.isfinite(value) and math.isfinite(low + high) and text(value).rpartition(" ")[2] in _TIMES:
+        unit = time_unit(value)
+        if low >= _FAR * unit and high < _LARGE * unit:
+            return range_of(show_time(low, unit=unit), show_time(high, unit=unit))
+    return range_of(text(low), text(high))
+
+
+def time_beside(value: float, beside: float) -> str:
+    """A time in the unit of another one that stands beside it, unless it is far from it.
+
+    >>> time_beside(0.796, 0.516), time_beside(846.0, 493.0), time_beside(0.0001, 3.0)
+    ('796 ms', '846 s', '100 us')
+    """
+    unit = time_unit(beside) if beside and math.isfinite(beside) else 0.0
+    return show_time(value, unit=unit) if unit and _FAR * unit <= value < _LARGE * unit else show_time(value)
+
+
+_LARGE = 1e4  # judged: of a number before a unit, from which a larger unit reads better
 _TIMES, _FAR = ("us", "ms", "s", "min", "h", "days"), 0.05

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 
 from rich.text import Text
 
@@ -30,7 +31,7 @@ from costmodel.ground.units import (
 )
 from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.document import computed, traced
-from costmodel.report.terminal.formatting import BAND, ENDS, MISSES, and_list, range_of
+from costmodel.report.terminal.formatting import BAND, ENDS, MISSES, and_list, range_beside, range_of
 from costmodel.report.terminal.head import job_lines, origin_lines, price_lines, remarks_of_plans, subject_words
 from costmodel.report.terminal.layout import BAD, HEAD, CellTable, Line, styled
 from costmodel.report.terminal.refusals import reason as training_reason
@@ -75,7 +76,7 @@ def fit_verdict(costs: Mapping[str, float]) -> str:
 def band_text(results: Mapping[str, float], name: str) -> str:
     """The P10–P90 band of a result, with one unit; empty if it has none."""
     ends = [results[key] for key in (f"{name}_{end}" for end in ENDS) if key in results]
-    return range_of(*(result(name, value) for value in ends)) if len(ends) == len(ENDS) else ""
+    return range_beside(partial(result, name), results[name], *ends) if len(ends) == len(ENDS) else ""
 
 
 def rl_head_lines(case: RlCase, answer: RlAnswer | None = None, *, price: bool = False) -> list[Line]:
@@ -154,7 +155,7 @@ def _missed_limits(answer: RlAnswer, code: str) -> list[str]:
 def estimate_lines(answer: RlAnswer) -> list[Line]:
     """The main results of an iteration, two per line."""
     costs, workload = answer.costs, answer.inputs.case.scenario.workload
-    band = range_of(*(result("iteration_time", costs[f"iteration_time_{end}"]) for end in ENDS))
+    band = band_text(costs, "iteration_time")
     used = f"{gib(answer.memory.peak)} of {gib(answer.memory.usable)} GiB, {fit_verdict(costs)}"
     rows = [
         (

@@ -407,6 +407,7 @@ def _pool_words(costs: dict[str, float]) -> str:
 def token_parts(answer: ServingAnswer) -> list[TimePart]:
     """The terms of the time per token, each with its band."""
     costs = answer.costs
+    longest = max(costs[key] for _, key in TERMS)  # whose unit all times have
     return [
         TimePart(
             name,
@@ -415,7 +416,7 @@ def token_parts(answer: ServingAnswer) -> list[TimePart]:
             computed(
                 "part", f"{costs[key] / costs['tpot'] * 100:.1f} %", costs[key] / costs["tpot"], " / ", [key, "tpot"]
             ),
-            band_text(costs, key),
+            band_text(costs, key, longest),
         )
         for name, key in TERMS
         if key not in _OF_SOME or costs[key]

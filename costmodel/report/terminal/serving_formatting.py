@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from rich.text import Text
 
@@ -42,7 +43,7 @@ from costmodel.ground.units import (
     show_time,
     significant,
 )
-from costmodel.report.terminal.formatting import ENDS, MISSES, range_of
+from costmodel.report.terminal.formatting import ENDS, MISSES, range_beside, range_of
 from costmodel.report.terminal.layout import BAD, DIM, WARN, styled
 
 UNKNOWN = "No price known; --price 2.50USD/GPU/h adds their rent"
@@ -175,14 +176,23 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
     return counted(round(value, 1), 4) if abs(value) >= 100 or value.is_integer() else significant(value, digits)
 
 
-def band_text(costs: Mapping[str, float], name: str) -> str:
-    """The P10–P90 band of a figure, with one unit; empty if it has none, or if both ends look equal."""
+def band_text(costs: Mapping[str, float], name: str, beside: float | None = None) -> str:
+    """The P10–P90 band of a figure, with one unit; empty if it has none, or if both ends look equal.
+
+    beside: a time whose unit the band takes, if it is not that of the figure
+    """
     low, high = (costs.get(f"{name}_{end}", math.nan) for end in ENDS)
     if math.isnan(low) or math.isnan(high) or low == high:
         return ""
     plain = name.startswith("concurrency")
     first, last = (significant(end) if plain else result(name, end) for end in (low, high))
-    return "" if first == last else range_of(first, last)
+    if first == last:
+        return ""
+    return (
+        range_of(first, last)
+        if plain
+        else range_beside(partial(result, name), beside or costs.get(name, math.nan), low, high)
+    )
 
 
 def rate_words(rate: float, shown: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from costmodel.equations.run.economics import energy_cost
@@ -24,7 +25,7 @@ from costmodel.estimate.training_answer.evaluate_training import missing_input
 from costmodel.ground.units import counted, percent, rounded_dollars, show, show_time, significant
 from costmodel.report.answers.plan_parts import PlanRun, RunChange, RunFigure
 from costmodel.report.data_formats.answer_fields import finite
-from costmodel.report.terminal.formatting import range_of, result
+from costmodel.report.terminal.formatting import range_beside, range_of, result
 from costmodel.report.terminal.head import price_lines
 from costmodel.report.terminal.layout import styled
 
@@ -117,8 +118,9 @@ def _run_figure(answer: Answer, words: str, name: str, costs: dict[str, float]) 
         return RunFigure(words, name, "—", "")
     low, high = (costs[f"{name}_{end}"] for end in ("low", "high"))
     endless = name != "goodput" and high > _ENDLESS * costs[name]  # a share ends at the whole
-    last = "∞" if endless else result(name, high)
-    return RunFigure(words, name, result(name, costs[name]), range_of(result(name, low), last))
+    text = partial(result, name)
+    band = range_of(text(low), "∞") if endless else range_beside(text, costs[name], low, high)
+    return RunFigure(words, name, text(costs[name]), band)
 
 
 def run_parts(answer: Answer, found: RunFigures) -> dict[str, float]:
@@ -139,7 +141,7 @@ def _run_facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, floa
     """Pairs of label and text on interruptions, checkpoints, restarts and spare nodes."""
     asked = answer.inputs.run
     assert asked is not None
-    band = f" ({range_of(*(show_time(costs[f'mtbf_{end}']) for end in ('low', 'high')))})"
+    band = f" ({range_beside(show_time, costs['mtbf'], costs['mtbf_low'], costs['mtbf_high'])})"
     band = band if costs["mtbf_low"] < costs["mtbf_high"] else ""
     count = number(found.interruptions) if costs["goodput"] == costs["goodput"] else math.nan
     counts = f", {counted(round(count))} in the run" if math.isfinite(count) else ""

@@ -63,7 +63,7 @@ def diagnose(
     from costmodel.commands.replies import document_reply, reply_with_reasons_only
     from costmodel.exchange.logs.profiler_trace import profiled_step
     from costmodel.explore.diagnose.diagnose import diagnose as explained
-    from costmodel.explore.diagnose.diagnose import ranked_by_second_runs, second_runs
+    from costmodel.explore.diagnose.diagnose import jobs_that_fit, ranked_by_second_runs, second_runs
     from costmodel.explore.diagnose.measured_step import MeasuredStep, measured_step, terms_of_evaluation
     from costmodel.explore.explain.plan_choice_effects import explained_plan
     from costmodel.ground.counts import EXCHANGING
@@ -84,9 +84,8 @@ def diagnose(
         read = profiled_step(trace, degrees)
         profile = MeasuredStep(read.step, {"step_time": read.step}, read.terms, read.notes)
     given = measured_step(asked.inputs, base, figures, terms or [], table, profile, busy)
-    found = ranked_by_second_runs(
-        explained(asked, base, given), second_runs(question.case("diagnose"), with_setting, also or [])
-    )
+    runs = second_runs(question.case("diagnose"), with_setting, also or [])
+    found = jobs_that_fit(ranked_by_second_runs(explained(asked, base, given), runs), with_setting)
     return document_reply(
         lambda: report.diagnose_document(found),
         lambda: report.diagnose_json(found),

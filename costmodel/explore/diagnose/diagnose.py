@@ -24,6 +24,8 @@ from costmodel.estimate.training.flop_count import flop_of_step
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.estimate.training_answer.training_error_band import residual
 from costmodel.explore.diagnose.measured_step import (
+    IDLE,
+    WITHOUT_KERNELS,
     MeasuredStep,
     PredictedTerms,
     predicted_with_value,
@@ -31,7 +33,8 @@ from costmodel.explore.diagnose.measured_step import (
     terms_of_evaluation,
 )
 from costmodel.explore.explain.plan_choice_effects import ExplainedAnswer, explained_plan
-from costmodel.ground.errors import fail
+from costmodel.ground.counts import EXCHANGING
+from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import chance_words, percent, show_time
 
@@ -49,12 +52,14 @@ class Cause:
     expected, spread: its value in the documents, and the standard deviation of its logarithm, of a share itself
     term: where a rank that is not to blame sees time that is added
     part: time that grows where the figure is a slowdown of a part of the step; of fixed time that of a slow step, P90
+    base: what a share or a multiple is of, such as "of the link rate"
     """
 
     name: str
     words: str
     way: Way
     unit: str
+    base: str
     expected: float
     spread: float
     measure: str
@@ -80,9 +85,10 @@ def _clock_cause(answer: Answer) -> Cause:
     spread = float(combined_error(sustained, residual(inputs.rates.linear.fit, *fits)))
     return Cause(
         "clocks",
-        "clocks (power cap, heat): matrix products take longer than alone",
+        "clocks (power cap, heat): slower matrix products",
         "grows",
         "×",
+        "the time alone",
         float(inputs.device_slowdown),
         max(spread, LEAST_SPREAD),
         "nvidia-smi -q -d CLOCK,PERFORMANCE while it trains",
@@ -101,6 +107,7 @@ def _kernel_causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
             "attention kernel",
             "falls",
             "1",
+            "of the peak",
             inputs.rates.attention.forward_share,
             max(float(residual(inputs.rates.attention, common.attention[kernel])), LEAST_SPREAD),
             "costmodel measure -o mine.csv",
@@ -111,6 +118,7 @@ def _kernel_causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
         "memory-bound operations (fusion, memory)",
         "falls",
         "1",
+        "of the memory bandwidth",
         inputs.rates.memory_share,
         max(float(residual(efficiency.memory, common.memory)), LEAST_SPREAD),
         "costmodel measure -o mine.csv",
@@ -121,6 +129,7 @@ def _kernel_causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
         "launch overhead",
         "grows",
         "s",
+        "an operation",
         stack.launch.operation,
         max(float(stack.spread.launch), LEAST_SPREAD),
         "a profile of one step: gaps between kernels; CUDA graphs, or half the layers",
@@ -143,6 +152,7 @@ def _overlap_causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
                 f"{axis} communication that hides behind compute",
                 "share",
                 "1",
+                "hidden",
                 share,
                 max(float(inputs.stack.spread.overlap), LEAST_SPREAD),
                 f"a profile: kernels beside the {axis} collectives",
@@ -163,6 +173,7 @@ def _link_causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
             f"links inside the node ({case.scale_up.name})",
             "falls",
             "B/s",
+            "one way",
             case.scale_up.bandwidth,
             max(float(residual(fit, common.collectives["all_gather"])), LEAST_SPREAD),
             "all_gather_perf of nccl-tests on one node",
@@ -174,6 +185,7 @@ def _link_causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
             f"network between nodes ({case.scale_out.name})",
             "falls",
             "1",
+            "of the link rate",
             inputs.network_share,
             max(float(residual(inputs.network, common.network)), LEAST_SPREAD),
             "all_reduce_perf of nccl-tests on all nodes; costmodel comm states the sizes",
@@ -185,6 +197,7 @@ def _link_causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
             "busiest expert over the mean",
             "grows",
             "×",
+            "the mean",
             inputs.experts.load,
             max(float(inputs.stack.spread.experts), LEAST_SPREAD),
             "log the tokens of each expert",
@@ -204,6 +217,7 @@ def _causes_without_figure(answer: Answer, base: PredictedTerms) -> Iterator[Cau
             f"one slow stage of {float(block.pp[0]):.0f} (layers, head, sequences)",
             "added",
             "×",
+            "the other stages",
             1.0,
             spread,
             "step time of each stage on one replica: costmodel pipeline",
@@ -216,6 +230,7 @@ def _causes_without_figure(answer: Answer, base: PredictedTerms) -> Iterator[Cau
         "fixed time a step: data loader, logging, host synchronisation",
         "added",
         "s",
+        "a step",
         0.0,
         spread,
         "a step of twice the global batch, or with synthetic data",
@@ -234,6 +249,7 @@ def _slow_accelerator_cause(answer: Answer, base: PredictedTerms, spread: float)
             "one slow accelerator",
             "added",
             "×",
+            "the others",
             1.0,
             spread,
             "the same matmul on each accelerator; costmodel measure there",
@@ -328,10 +344,11 @@ MOST = 99.0  # a figure is not taken to be off by more than a hundred times
 NEAR = 1e-3  # share of the gap that may be left
 ROUNDS = 14
 TERM_SPREAD = 0.05  # of a term of a profile about its prediction, beside what is known of the step
-SAME_JOB = 5.0  # times from which a step and its prediction are hardly of one job
+SAME_JOB = 2.0  # times from which a step and its prediction may be of two jobs
+SAME_PRODUCTS = 1.5  # times within which measured matrix products are of this job
 DUST = 0.004  # share of a step below which a term of a profile is ignored
 AGAINST = 3.0  # standard deviations from which a term, or a better figure, speaks against a cause
-SMALL_PART = 0.1  # of the gap: a cause that usually explains less is named behind others
+SMALL_PART = 0.1  # of the gap: a term that is off by less neither explains the step nor contradicts a cause
 UNFIT = "M001"
 
 
@@ -340,9 +357,9 @@ class Explanation:
     """A cause with the value that closes the gap; none where no value does, and then how much of it the last explains.
 
     distance: of the value from what is expected, in standard deviations; misfit: of the measured terms from those that
-    the cause would give; against: the term that it moves to where it is not, its measured time and
-    the one that it should have. usual: seconds that it explains at the end of its usual range; confirmed: whether it
-    moves measured terms to where they are.
+    the cause would give; against: the measured term that contradicts the cause most, its time and the one that it
+    should have. usual: seconds that it explains at the end of its usual range; moved: the measured terms that it
+    changes; confirmed: whether it moves them to where they are.
     """
 
     cause: Cause
@@ -352,13 +369,15 @@ class Explanation:
     misfit: float = 0.0
     against: tuple[str, float, float] | None = None
     usual: float = 0.0
+    moved: tuple[str, ...] = ()
     confirmed: bool = False
 
     @property
-    def order(self) -> tuple[bool, float, str]:
-        """Sort key of causes: those that hardly matter and that no measured term supports or contradicts come last."""
-        is_unseen = not self.confirmed and self.against is None
-        return is_unseen and abs(self.usual) < SMALL_PART * abs(self.explains), self.score, self.cause.name
+    def order(self) -> tuple[int, float, str]:
+        """Sort key of causes: confirmed ones first, then those that usually explain most, then contradicted ones."""
+        if self.against is not None:
+            return 2, self.score, self.cause.name
+        return (0, self.score, self.cause.name) if self.confirmed else (1, -abs(self.usual), self.cause.name)
 
     @property
     def score(self) -> float:
@@ -373,8 +392,20 @@ class Explanation:
             return max(cause.expected - 1.28 * cause.spread, 0.0), min(cause.expected + 1.28 * cause.spread, 1.0)
         if cause.unit == "s" and cause.way == "added":
             return 0.0, cause.part
+        most = max(cause.expected, 1.0) if cause.unit == "1" else math.inf
         ends = tenth_percentile(cause.expected, cause.spread), ninetieth_percentile(cause.expected, cause.spread)
-        return float(ends[0]), float(ends[1])
+        return float(ends[0]), min(float(ends[1]), most)
+
+
+@record
+class OtherJob:
+    """A setting with which the predicted band contains the measured step, and that prediction."""
+
+    setting: str
+    micro_batches: float
+    step: float
+    low: float
+    high: float
 
 
 @record
@@ -390,6 +421,7 @@ class Diagnosis:
     impossible: tuple[Explanation, ...] = ()
     runs: tuple[SecondRun, ...] = ()
     doubts: tuple[str, ...] = ()  # why it is hardly the step of this job, in words
+    others: tuple[OtherJob, ...] = ()
 
     @property
     def inside(self) -> bool:
@@ -398,16 +430,31 @@ class Diagnosis:
 
     @property
     def of_another_job(self) -> bool:
-        """Whether the step is probably of another job: too far from its prediction, or faster than possible."""
+        """Whether the step is probably of another job: too far from its prediction, or faster than possible.
+
+        A cause that measured terms confirm, or matrix products as predicted, show that a slow step is of this job.
+        """
         is_near = self.base.step / SAME_JOB <= self.measured.step <= self.base.step * SAME_JOB
         is_faster = self.measured.step < self.low and not self.explained
-        return bool(self.doubts) or is_faster or not is_near
+        products = self.measured.terms.get("matmul", 0.0) / self.base.terms["matmul"]
+        is_this = 1 / SAME_PRODUCTS < products < SAME_PRODUCTS or any(one.confirmed for one in self.explained[:1])
+        return bool(self.doubts) or is_faster or not (is_near or is_this)
 
     @property
     def over(self) -> dict[str, float]:
         """The measured terms that differ noticeably from the prediction, and by how many seconds."""
         apart = {name: time - self.base.terms[name] for name, time in self.measured.terms.items()}
         return {name: time for name, time in apart.items() if abs(time) > DUST * self.base.step}
+
+    @property
+    def longest(self) -> list[tuple[str, float]]:
+        """The measured terms that hold the gap, and their seconds of it, from the longest; no part counts twice."""
+        whole = {f"{axis}_time" for axis in EXCHANGING if f"{axis}_exposed" in self.measured.terms}
+        whole |= {IDLE} if set(WITHOUT_KERNELS) & self.measured.terms.keys() else set()
+        parts = [(name, time) for name, time in self.over.items() if name not in whole]
+        return sorted(
+            ((name, time) for name, time in parts if time / self.gap > SMALL_PART), key=lambda one: -abs(one[1])
+        )
 
     @property
     def gap(self) -> float:
@@ -426,6 +473,58 @@ def diagnose(answer: ExplainedAnswer, base: PredictedTerms, measured: MeasuredSt
     able = sorted((one for one in tried if one.value is not None), key=lambda one: one.order)
     unable = tuple(one for one in tried if one.value is None)
     return Diagnosis(answer, measured, base, found.low, found.high, tuple(able), unable)
+
+
+def jobs_that_fit(found: Diagnosis, with_setting: Callable[[str], ResolvedScenario]) -> Diagnosis:
+    """The diagnosis with other sizes of the job that would take the measured step, where it may be of another job.
+
+    Tried are the number of micro-batches (batch), a sequence of so many times 2, and a part of the nodes. An MFU states
+    no batch: none is named for it.
+    """
+    ratio = found.measured.step / found.base.step
+    if not found.of_another_job or "step_time" not in found.measured.stated or 1 / SAME_JOB < ratio < SAME_JOB:
+        return found
+    inputs, count = found.answer.inputs, _micro_batches(found.answer)
+    unit = float(inputs.global_batch) / count
+    twice = math.floor(math.log2(ratio) + 0.5)
+    tried = (
+        ("global_batch", (unit * each for each in _near(count * ratio))),
+        ("sequence", (float(inputs.sequence) * 2.0**power for power in (twice, twice - 1))),
+        ("nodes", _near(inputs.case.scenario.cluster.nodes / ratio)),
+    )
+    others = []
+    for name, values in tried:
+        settings = (f"{SHORT[name]}={value:.0f}" for value in values if value >= 1)
+        fitting = (_job_with(found.measured.step, with_setting, setting) for setting in settings)
+        others += [one for one in fitting if one is not None][:1]
+    return replace(found, others=tuple(others))
+
+
+def _near(value: float) -> Iterator[float]:
+    """Whole numbers near a value: the nearest power of two, then the nearest, then those beside it."""
+    if value > 0:
+        yield 2.0 ** max(math.floor(math.log2(value) + 0.5), 0)
+        yield from (float(round(value)) + apart for apart in (0, -1, 1))
+
+
+def _job_with(measured: float, with_setting: Callable[[str], ResolvedScenario], setting: str) -> OtherJob | None:
+    """The job with a setting if its band contains the measured step; None if it does not, or cannot run."""
+    try:
+        answer = explained_plan(with_setting(setting))
+    except CostModelError:
+        return None
+    if answer.refused or answer.broken:
+        return None
+    row = answer.evaluation.costs.row()
+    low, high = row["step_time_low"], row["step_time_high"]
+    fits = low <= measured <= high
+    return OtherJob(setting, _micro_batches(answer), row["step_time"], low, high) if fits else None
+
+
+def _micro_batches(answer: Answer) -> float:
+    """The micro-batches of a replica in a step: its gradient accumulation."""
+    block = answer.evaluation.block
+    return float(answer.inputs.global_batch) / float(block.dp[0] * block.micro_batch[0])
 
 
 def _wrong_job_reasons(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Iterator[str]:
@@ -451,7 +550,7 @@ def _explain_cause(answer: Answer, base: PredictedTerms, measured: MeasuredStep,
     else:
         value, last = _solve_value(answer.inputs.case, answer.plan, base, cause, gap)
         if value is None:
-            return Explanation(cause, None, last.step - base.step)
+            return Explanation(cause, None, last.step - base.step, moved=_moved_terms(base, measured, last))
         found = _with_deviations(base, measured, cause, value, last)
     return replace(found, usual=_time_in_usual_range(answer, base, found, worse=gap > 0))
 
@@ -565,13 +664,29 @@ def _with_deviations(
     elif distance is None:
         distance = float(cause_distance(value, cause.expected, cause.spread))
     off = {name: _term_deviation(measured, last, name) for name in measured.terms}
-    moved = [name for name in off if abs(last.terms[name] - base.terms[name]) > DUST * base.step]
-    worst = max(moved, key=lambda name: off[name], default="")
-    against = (worst, measured.terms[worst], last.terms[worst]) if worst and off[worst] > AGAINST else None
-    confirmed = bool(moved) and against is None
-    return Explanation(
-        cause, value, last.step - base.step, distance, math.hypot(*off.values()), against, 0.0, confirmed
+    matters = SMALL_PART * abs(measured.step - base.step)
+    worst = max(
+        (name for name in off if abs(measured.terms[name] - last.terms[name]) > matters),
+        key=off.__getitem__,
+        default="",
     )
+    against = (worst, measured.terms[worst], last.terms[worst]) if worst and off[worst] > AGAINST else None
+    moved = _moved_terms(base, measured, last)
+    return Explanation(
+        cause,
+        value,
+        last.step - base.step,
+        distance,
+        math.hypot(*off.values()),
+        against,
+        moved=moved,
+        confirmed=bool(moved) and against is None,
+    )
+
+
+def _moved_terms(base: PredictedTerms, measured: MeasuredStep, last: PredictedTerms) -> tuple[str, ...]:
+    """The measured terms that a cause changes noticeably."""
+    return tuple(name for name in measured.terms if abs(last.terms[name] - base.terms[name]) > DUST * base.step)
 
 
 def _term_deviation(measured: MeasuredStep, last: PredictedTerms, name: str) -> float:

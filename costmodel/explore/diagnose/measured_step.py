@@ -19,7 +19,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import flop_of_step
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS, Evaluation, evaluate
-from costmodel.estimate.training_answer.predict_training import plan_block
+from costmodel.estimate.training_answer.predict_training import Answer, plan_block
 from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import measured_run, trainer_log
 from costmodel.exchange.tables.csv_cells import read_sheet, row_of
@@ -200,6 +200,11 @@ def _step_time_of_figure(inputs: TrainingInputs, base: PredictedTerms, name: str
         return float(tokens_per_step(inputs.global_batch, inputs.sequence)) / value
     flop = flop_of_step(inputs, base.block).model
     return number(work_time(flop, value * inputs.rates.mfu_peak, inputs.ranks))
+
+
+def figure_of_step(answer: Answer, base: PredictedTerms, name: str, step: float) -> float:
+    """The figure of a step time [s]: the time itself, or the MFU or tokens per second that it is."""
+    return step if name == "step_time" else _step_time_of_figure(answer.inputs, base, name, 1.0) / step
 
 
 def step_time_of_text(inputs: TrainingInputs, base: PredictedTerms, text: str, option: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -134,13 +135,57 @@ def test_a_cause_that_usually_explains_little_is_not_first(run: Any) -> None:
     gap = found["measured_s"] - found["predicted_s"]
     shares = {cause["cause"]: cause["usual_explains_s"] / gap for cause in found["causes"]}
     assert shares["host"] < 0.1 < next(iter(shares.values())) < 0.5
-    assert "No one cause explains most of it. First to check: clocks" in run("diagnose", *SMALL).out
+    usual = [abs(cause["usual_explains_s"]) for cause in found["causes"]]
+    assert usual == sorted(usual, reverse=True)
+    assert "No one cause usually explains most of it. First to check: clocks" in run("diagnose", *SMALL).out
 
 
 def test_a_cause_that_a_term_contradicts_is_not_the_likeliest(run: Any) -> None:
     shown = run("diagnose", *SMALL, "--term", "tp exposed=1.2s").out
-    assert "No one cause explains most of it. Your tp_exposed has 1.06 s of 2.98 s." in shown
+    assert "Of the 2.98 s above the prediction: exposed tp communication 1.06 s. Measure first: " in shown
     assert "Most likely" not in shown
+
+
+FSDP = shlex.split(
+    "--model llama-3.1-8b --gpu h100 --gpus 32 --stack fsdp2 --sequence 8192 --batch 64 --set plan.micro_batch=2"
+)
+
+
+def test_terms_that_hold_the_gap_are_the_conclusion(run: Any) -> None:
+    """The gap is in two terms, which no single cause explains: none is said to explain all of it."""
+    terms = ("--term", "dp_exposed=4.8s", "--term", "launch=2.12s", "--term", "matmul=1.4s")
+    shown = run("diagnose", *FSDP, "--step", "9.8s", *terms).out
+    assert (
+        "s above the prediction: exposed dp communication 4.74 s, idle gaps (launch) 2.12 s. Measure first: all_reduce"
+        in shown
+    )
+    assert ("Is this the same job?" in shown, "No one cause" in shown) == (False, False)
+    assert "dp_exposed    4.80 s    61.5 ms   +4.74 s  network between nodes" in shown
+
+
+def test_a_step_of_several_times_its_prediction_names_jobs_that_take_as_long(run: Any) -> None:
+    """Each job that is named takes the measured step, by its own estimate."""
+    found = json.loads(run("diagnose", *FSDP, "--step", "9.8s", "--json").out)
+    assert found["of_another_job"] is True
+    assert {one["setting"].partition("=")[0] for one in found["other_jobs"]} >= {"workload.global_batch"}
+    for one in found["other_jobs"]:
+        answer = json.loads(run("estimate", *FSDP, "--set", one["setting"], "--json").out)["plans"][0]
+        assert answer["step_time_s"] == pytest.approx(one["predicted_s"], rel=1e-9)
+        assert answer["step_time_low_s"] <= 9.8 <= answer["step_time_high_s"]
+    shown = run("diagnose", *FSDP, "--step", "9.8s").out
+    assert "Is this the same job? 9.80 s is a step with --batch 320" in shown
+    assert json.loads(run("diagnose", *FSDP, "--mfu", "8%", "--json").out)["other_jobs"] == []
+
+
+def test_an_mfu_is_judged_as_one(run: Any) -> None:
+    """It stands beside the predicted MFU with its band, and is too low where the step is too long."""
+    plan = json.loads(run("estimate", NAME, "--json").out)["plans"][0]
+    low, high = (plan["mfu"] * plan["step_time_s"] / plan[f"step_time_{end}_s"] for end in ("high", "low"))
+    shown = run("diagnose", NAME, "--mfu", "32%").out
+    band = rf"predicted +{plan['mfu'] * 100:.1f} % +\({low * 100:.1f} – {high * 100:.1f} %\)"
+    assert re.search(band, shown)
+    assert re.search(r"measured +32\.0 % .*a step of 23", shown)
+    assert "too low, outside the band" in shown
 
 
 def test_a_table_says_the_same_as_options(run: Any, tmp_path: Path) -> None:

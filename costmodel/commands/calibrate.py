@@ -203,7 +203,7 @@ def _calibrate_from_runs(
     from costmodel.report.answers import calibrate as report
 
     refined = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
-    documents = _write_fits(lambda: texts(refined), own=not afresh) if write else {}
+    documents = [*_write_fits(lambda: texts(refined), own=not afresh)] if write else []
     answer, result = lambda: report.runs_document(refined, documents), lambda: report.runs_json(refined, documents)
     return replies.document_reply(answer, result, "constants", yes=not (write and refined.why))
 
@@ -222,7 +222,7 @@ def _calibrate_from_benchmarks(
     from costmodel.report.answers import calibrate as report
 
     found = engine_fit(files, where=where, leave_out=leave_out.value if leave_out else "", afresh=afresh)
-    documents = _write_fits(lambda: engine_texts(found), own=True) if write else {}
+    documents = [*_write_fits(lambda: engine_texts(found), own=True)] if write else []
     answer, result = (
         lambda: report.benchmarks_document(found, documents),
         lambda: report.benchmarks_json(found, documents),

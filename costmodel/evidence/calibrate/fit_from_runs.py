@@ -264,6 +264,8 @@ class StepFit:
     left_out: Errors | None
     by_group: Mapping[str, tuple[Errors, Errors]]
     by_kind: Mapping[str, tuple[Errors, Errors]]
+    now: Scores  # of every run, by the constants in use
+    fitted: Scores  # the same, by the fitted ones
     widths: Mapping[str, float] = field(default_factory=dict)
     unseen: Scores | None = None  # of every run, by what is fitted without its group
 
@@ -351,15 +353,17 @@ def step_fit(
     scaled, _, _ = solved(problem, first)
     inside = problem.scores(scaled)
     unseen, widths = _held_out_scores(free, first, errors, felt) if leave_out else (None, {})
-    shipped_now = np.array([on_scale(prior, shipped(prior, shelf)) for prior in priors])
+    now = problem.scores(np.array([on_scale(prior, shipped(prior, shelf)) for prior in priors]))
     return StepFit(
         tuple(_posterior(problem, column, scaled, _spreads(curved), felt) for column in range(len(priors))),
-        problem.scores(shipped_now).of(),
+        now.of(),
         problem.scores(problem.prior_means).of(),
         inside.of(),
         unseen.of() if unseen else None,
         _parted(_runs_by_group(runs), inside, unseen) if unseen else {},
         _parted(_runs_by_kind(runs), inside, unseen) if unseen else {},
+        now,
+        inside,
         widths,
         unseen,
     )
@@ -493,11 +497,25 @@ class Refined:
     """A fit on the runs of some tables: its runs, the skipped ones, and the groups held out in turn."""
 
     tables: tuple[Table, ...]
-    runs: int
+    timed: tuple[TimedRun, ...]
     left: tuple[SkippedRow, ...]
     grouping: str
     afresh: bool
     fit: StepFit
+
+    @property
+    def runs(self) -> int:
+        """Modelled runs."""
+        return len(self.timed)
+
+    @property
+    def predictions(self) -> list[tuple[TimedRun, float, float]]:
+        """Each run with its predicted time [s] by the constants in use, and by the fitted ones."""
+        before, after = (np.exp(scores.errors).tolist() for scores in (self.fit.now, self.fit.fitted))
+        return [
+            (run, run.measured * now, run.measured * then)
+            for run, now, then in zip(self.timed, before, after, strict=True)
+        ]
 
     @property
     def rows(self) -> int:
@@ -535,7 +553,7 @@ def refine(
     asked_of = [run.case for run in runs]
     priors = priors_for(asked_of, shelf) if afresh else own(asked_of, shelf)
     fit = step_fit(runs, priors, shelf, leave_out=leave_out is not None, apart=APART if afresh else 0.0)
-    return Refined(tuple(asked), len(runs), tuple(left), grouping, afresh, fit)
+    return Refined(tuple(asked), tuple(runs), tuple(left), grouping, afresh, fit)
 
 
 def _with_its_own(case: ResolvedScenario, shelf: CachedReader) -> ResolvedScenario:

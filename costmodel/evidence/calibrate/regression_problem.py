@@ -6,8 +6,8 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -253,13 +253,17 @@ ROUNDS = 12
 
 @record
 class TimedRun:
-    """A modelled run: its scenario, its measured time, its family, and the group with which it is held out."""
+    """A modelled run: its scenario, its measured time, its family, the group with which it is held out.
+
+    filled: cells that rules filled, with their values
+    """
 
     run: str
     case: ResolvedScenario
     measured: float
     family: str
     group: str
+    filled: Mapping[str, str] = field(default_factory=dict)
 
 
 @record
@@ -309,7 +313,7 @@ def timed(
         if grouping == "layer_kind":
             group = layer_names_text(case.model)
         group = derived.get(grouping, group)
-        runs.append(TimedRun(row.id, case, step_time(row, model), family, group))
+        runs.append(TimedRun(row.id, case, step_time(row, model), family, group, model.filled))
     return runs, left
 
 

@@ -16,8 +16,9 @@ from costmodel.estimate.training_answer.evaluate_training import Evaluation, eva
 from costmodel.estimate.training_answer.predict_training import own_plan, plan_block
 from costmodel.estimate.training_answer.training_error_band import banded
 from costmodel.evidence.validate.spelling import CannotModel, invalid
-from costmodel.evidence.validate.training_rows import COLUMN, RowScenario, row_inputs, row_scenario
+from costmodel.evidence.validate.training_rows import RowScenario, row_inputs, row_scenario
 from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.exchange.tables.run_table import SETTINGS
 from costmodel.ground.counts import SIZES
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
@@ -99,7 +100,7 @@ def _structure(asked: RowScenario) -> str:
 def _columns(asked: RowScenario) -> set[Key]:
     """The sizes that may differ inside a batch of rows; none if they affect the checks of documents."""
     tree = asked.tree
-    if asked.row.text(COLUMN):
+    if asked.row.text(SETTINGS):
         return set()
     sizes = {(part, key) for part, key in SIZED if tree[part].get(key) is not None}
     if not all(_is_plain(tree[part][key]) for part, key in sizes):

@@ -45,6 +45,7 @@ from costmodel.evidence.validate.spelling import (
     ulysses,
 )
 from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.exchange.tables.run_table import BETWEEN, SETTABLE, SETTINGS
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.parsing import parse
 from costmodel.ground.record import record
@@ -187,20 +188,17 @@ def split(filling: Filling, layers: float, chunks: float) -> str:
 
 # Scenario keys that a row states in addition to its columns: `assume.overlap.tp=0;plan.order=tp-cp-dp-pp`.
 
-COLUMN = "settings"
-BETWEEN = ";"
-TAKEN = ("model", "cluster", "workload", "stack", "plan", "assume")  # parts of a scenario that a row may set
 _NAMED_OTHERWISE = {"node": "nic_gbps_per_gpu"}  # keys, and the imputed cell that they state
 
 
 def settings_of(filling: Filling) -> list[str]:
     """The settings of a row, each as --set takes it."""
-    settings = [text.strip() for text in filling.row.text(COLUMN).split(BETWEEN)]
+    settings = [text.strip() for text in filling.row.text(SETTINGS).split(BETWEEN)]
     assignments = [text for text in settings if text]
     for text in assignments:
         path, _, value = text.partition("=")
-        if path.split(".")[0].strip() not in TAKEN or not value:
-            raise CannotModel("V006", f"{COLUMN}: '{text[:80]}' is no key=value of {', '.join(TAKEN)}")
+        if path.split(".")[0].strip() not in SETTABLE or not value:
+            raise CannotModel("V006", f"{SETTINGS}: '{text[:80]}' is no key=value of {', '.join(SETTABLE)}")
     return assignments
 
 
@@ -211,7 +209,7 @@ def put_settings(tree: dict[str, Any], filling: Filling) -> None:
     try:
         assign(tree, settings, lambda kind, name, place: reader.tree(kind, name, place)[0])
     except CostModelError as error:
-        raise CannotModel("V006", f"{COLUMN}: {error.faults[0].sentence}") from None
+        raise CannotModel("V006", f"{SETTINGS}: {error.faults[0].sentence}") from None
     for text in settings:
         leaf = text.partition("=")[0].strip().rpartition(".")[2]
         filling.filled.pop(_NAMED_OTHERWISE.get(leaf, leaf), None)

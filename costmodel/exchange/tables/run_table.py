@@ -3,12 +3,14 @@
 `COLUMNS` lists every column that is used, with its kind and meaning. Any other column is ignored, but `--where
 tier=core` can select by it. A table must have the columns of `REQUIRED`, one for the accelerator, one for a measured
 quantity, and names of shipped models or the columns of `SHAPE`. Other names of columns are in `ALIASES`; case does not
-matter. A row stores the faults of its own cells: only that row is unusable.
+matter. A column may be named as a key of a scenario, `plan.order` or `assume.overlap.tp`: its cells are settings of the
+row. A row stores the faults of its own cells: only that row is unusable.
 """
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Collection
+from dataclasses import replace
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
@@ -99,9 +101,16 @@ ALIASES = {
     "mbs": "micro_batch",
     "gbs": "global_batch",
     "note": "notes",
+    "stack": "framework",
+    "software": "framework",
+    "zero": "zero_stage",
+    "vpp": "vp",
 }
+SETTINGS, BETWEEN = "settings", ";"
+SETTABLE = ("model", "cluster", "workload", "stack", "plan", "assume")  # parts of a scenario that a row may set
 REQUIRED = ("seq_len", "gpus", "global_batch")
 SHAPE = ("layers", "hidden", "heads")  # required too, unless rows name shipped models
+OF_SHAPE = (*SHAPE, "ffn", "kv_heads", "head_dim", "vocab", "glu", "n_experts", "topk", "moe_ffn", "tied_embeddings")
 _FILLED = {"gpus": "tp · cp · pp · dp", "global_batch": "micro_batch · dp · grad_accum"}  # where a cell is empty
 TIMES = ("step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "hfu")
 _MOST_GUESSED = 100  # columns that are not used; of more, what they were meant as takes long to find
@@ -119,11 +128,17 @@ class Table:
     renamed: tuple[tuple[str, str], ...] = ()  # columns of another name, with what each is read as
 
     @property
-    def mistaken(self) -> dict[str, str]:
-        """Unused columns whose names resemble a missing column, with that column."""
-        lacking = [name for name in COLUMNS if name not in self.columns]
-        unused = itertools.islice((name for name in self.columns if name not in COLUMNS), _MOST_GUESSED)
-        return {name: close for name in unused if (close := nearest(name, lacking, 0.85))}
+    def known(self) -> Collection[str]:
+        """The names of columns that tables of this kind can have."""
+        return COLUMNS
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Columns that are not used, each with a missing column whose name it resembles, or nothing."""
+        lacking = [name for name in self.known if name not in self.columns]
+        settable = SETTINGS in self.known
+        unused = [name for name in self.columns if name not in self.known and not (settable and _is_setting(name))]
+        return {name: nearest(name, lacking, 0.85) or "" for name in unused[:_MOST_GUESSED]}
 
 
 def read_table(path: str) -> Table:
@@ -131,15 +146,46 @@ def read_table(path: str) -> Table:
     text = file_text(path, largest=LARGEST_TABLE)
     found = read_sheet(path, text, {*COLUMNS, *ALIASES})
     names = _header(found.place, found.names)
-    rows = tuple(row_of(place, names, record, COLUMNS) for place, record in found.records)
+    keys = [name for name in names if _is_setting(name)]
+    rows = tuple(_with_settings(row_of(place, names, record, COLUMNS), keys) for place, record in found.records)
     if not rows:
         raise fail("D014", "the table has no rows", Place(path, found.place.line, 1), "write a run below its header")
     return Table(path, tuple(name for name in names if name), rows, digest(text))
 
 
+def _is_setting(name: str) -> bool:
+    """Whether a column is named as a key of a scenario, for which there is no column.
+
+    >>> [_is_setting(name) for name in ("plan.order", "plan.tp", "order", "env.hosts")]
+    [True, False, False, False]
+    """
+    return name.partition(".")[0] in SETTABLE and "." in name and _column_of_key(name) == name
+
+
+def _column_of_key(name: str) -> str:
+    """The column for a key of a plan, a workload or software; any other name as it is.
+
+    >>> [_column_of_key(name) for name in ("plan.zero", "workload.sequence", "assume.overlap.tp")]
+    ['zero_stage', 'seq_len', 'assume.overlap.tp']
+    """
+    part, _, key = name.partition(".")
+    plain = ALIASES.get(key, key)
+    return plain if part in ("plan", "workload") and plain in COLUMNS else name
+
+
+def _with_settings(row: CsvRow, keys: Collection[str]) -> CsvRow:
+    """A row whose cells of columns named as keys are among its settings."""
+    stated = [f"{key}={row.text(key)}" for key in keys if row.text(key)]
+    if not stated:
+        return row
+    settings = BETWEEN.join(filter(None, (row.text(SETTINGS), *stated)))
+    return replace(row, written={**row.written, SETTINGS: settings})
+
+
 def _header(place: Place, header: list[str]) -> list[str]:
     """The column names as in `COLUMNS`; all faults of the header are raised at once."""
-    renamed = [ALIASES[name] if name in ALIASES and ALIASES[name] not in header else name for name in header]
+    plain = [_column_of_key(name) for name in header]
+    renamed = [ALIASES[name] if name in ALIASES and ALIASES[name] not in plain else name for name in plain]
     if not set(COLUMNS) & set(renamed):
         hint = "cells are separated by commas; costmodel explain D014 names the columns"
         raise fail(

@@ -85,11 +85,9 @@ class ServingTable(Table):
     """The rows of one file of serving runs."""
 
     @property
-    def mistaken(self) -> dict[str, str]:
-        """Unused columns whose names resemble a missing column, with that column."""
-        lacking = [name for name in COLUMNS if name not in self.columns]
-        unused = (name for name in self.columns if name not in COLUMNS)
-        return {name: close for name in unused if (close := nearest(name, lacking, 0.85))}
+    def known(self) -> Collection[str]:
+        """The names of columns that tables of serving runs can have."""
+        return COLUMNS
 
 
 def is_serving(names: Collection[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -19,7 +20,13 @@ from costmodel.explore.serving.benchmark_points import BenchmarkPoint
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.answers.collective import fabric_fields, fabric_verdict
-from costmodel.report.answers.validate import misread_column_lines, skipped_run_lines
+from costmodel.report.answers.validate import (
+    FILLED,
+    filled_cells,
+    filled_lines,
+    misread_column_lines,
+    skipped_run_lines,
+)
 from costmodel.report.document import AnswerDocument, Section, Table, columns
 from costmodel.report.terminal.formatting import signed_percent
 from costmodel.report.terminal.layout import DIM, HEAD, WARN, Abridged, Detail, Line, schema_head, styled
@@ -38,6 +45,7 @@ _FITS = ("fit", "points", "in sample", "held out", "in use", "bias", "")
 _MORE = ("P90", "bias", "in band")
 _SIZES, _ALL_SIZES = 4, 32  # of a fit, shown unasked and with -v
 _RANGES = "the range of each fit"
+_RUNS = 6  # shown unasked
 _LEGEND = (
     "in each pair: median and 90th percentile of |predicted / measured − 1|, %",
     "bias and error: predicted / measured − 1, with the constants in use if there are any",
@@ -56,6 +64,7 @@ def _calibration_fields(of: str, files: Mapping[str, str], written: Iterable[Pat
         "sizes": [],
         "fabrics": [],
         "constants": [],
+        "predictions": [],
         "errors": {},
         "left_out": {},
         "widths": {},
@@ -323,17 +332,22 @@ def _refined_document(
     constants: Table,
     errors: Table,
     groups: Iterable[tuple[str, Table]],
-    written: Iterable[Path],
+    written: Sequence[Path],
+    determined: int,
+    options: str = "",
     stated: Sequence[str] = (),
+    runs: Sequence[Section] = (),
 ) -> AnswerDocument:
     """The answer about a fit to runs or benchmarks: identified constants, errors before and after, what was written.
 
-    what: the measurements in words. identified: a sentence on how many constants are identified. stated: remarks
+    what: the measurements in words. identified: a sentence on how many constants are identified. determined: their
+    number. options: of the command, beside the tables. stated: remarks. runs: a section with the runs
     """
     sections = [
         Section("identified", "Identified", beneath=[styled(identified)], apart=False, face="terminal"),
         Section("constants", "Constants", f"{identified}.", table=constants),
         Section("errors", "Errors", table=errors),
+        *runs,
     ]
     sections += [Section(f"by-{name}", f"Errors by {name}", table=table) for name, table in groups]
     lines = [each for words in stated for each in (Text(), styled(words))]
@@ -342,7 +356,21 @@ def _refined_document(
     lines += [*misread_column_lines(fit.tables), *(styled(f"wrote {path}") for path in written)]
     sections += [Section("remarks", "Remarks", beneath=lines, apart=False)] if lines else []
     conclusion = fit.why or f"The fit describes the {what}."
-    return AnswerDocument(None, title, [], conclusion, "bad" if fit.why else "plain", sections)
+    closing = _what_to_do(fit, determined, options, written)
+    return AnswerDocument(None, title, [], conclusion, "bad" if fit.why else "plain", sections, closing=closing)
+
+
+def _what_to_do(fit: Refined | EngineFit, determined: int, options: str, written: Sequence[Path]) -> list[Line]:
+    """Whether anything was written, and what to do next; nothing for a fit that does not describe the runs."""
+    files = shlex.join(table.file for table in fit.tables)
+    if fit.why:
+        return []
+    if written:
+        return [styled(f"Next: costmodel validate {files}")]
+    if not determined:
+        return [styled("These runs determine no constant: nothing would be written.")]
+    stated = [styled("Nothing was written: predictions do not use this fit yet.")]
+    return [*stated, styled(f"Next: costmodel calibrate {files}{options} --write")]
 
 
 def _error_cells(errors: Errors) -> tuple[str, ...]:
@@ -365,7 +393,7 @@ def _refined_fields(fit: Refined | EngineFit, of: str, written: Iterable[Path], 
     )
 
 
-def runs_document(refined: Refined, written: Iterable[Path]) -> AnswerDocument:
+def runs_document(refined: Refined, written: Sequence[Path]) -> AnswerDocument:
     """The constants fitted to training runs, with their priors and errors."""
     from costmodel.evidence.calibrate.fit_from_runs import unit_value
 
@@ -391,16 +419,32 @@ def runs_document(refined: Refined, written: Iterable[Path]) -> AnswerDocument:
         refined,
         "Constants from measured runs",
         "runs",
-        f"{shown} of {len(fit.constants)} constants identified by {refined.runs} of {refined.rows} runs",
-        Table(columns(("constant", "prior", "fitted", "known to", "runs", "families"), "lrrrrr"), rows),
+        f"{refined.runs} of {refined.rows} runs used; they determine {shown} of {len(fit.constants)} constants",
+        Table(columns(("constant", "prior", "fitted", "uncertain by", "runs", "sources"), "lrrrrr"), rows),
         Table(columns(("errors", "runs", "median", *_MORE), "lrrrrr"), [*_run_error_rows(refined)]),
         groups,
         written,
+        shown,
+        " --afresh" if refined.afresh else "",
         [
             *([f"widths of the band: {widths}"] if widths else []),
             *([f"left at their priors, not identified by these runs: {kept}"] if kept else []),
         ],
+        [_predictions_section(refined)],
     )
+
+
+def _predictions_section(refined: Refined) -> Section:
+    """A section with the measured time of each run, its prediction before and after the fit, and what was assumed."""
+    common, own = filled_cells([run.filled for run in refined.timed])
+    rows = [
+        (run.run, show_time(run.measured), show_time(now), show_time(then), cells)
+        for (run, now, then), cells in zip(refined.predictions, own, strict=True)
+    ]
+    last = (FILLED,) if any(own) else ()
+    heads = columns(("run", "measured", "before", "after", *last), "lrrr" + "l" * len(last))
+    table = Table(heads, [row[: len(heads)] for row in rows], brief=_RUNS, rest="run")
+    return Section("runs", "Runs", table=table, beneath=filled_lines(common))
 
 
 def uncertainty_words(part: Posterior) -> str:
@@ -450,7 +494,11 @@ def runs_json(refined: Refined, written: Iterable[Path]) -> dict[str, Any]:
         }
         for part in fit.constants
     ]
-    more = {"constants": constants, "left_out": left_out, "widths": dict(fit.widths)}
+    predictions = [
+        {"id": run.run, "measured_s": run.measured, "before_s": now, "after_s": then, "filled": dict(run.filled)}
+        for run, now, then in refined.predictions
+    ]
+    more = {"constants": constants, "predictions": predictions, "left_out": left_out, "widths": dict(fit.widths)}
     scored = {name: None if each is None else _step_errors(each) for name, each in errors.items()}
     return _refined_fields(refined, "runs", written, errors=scored, **more)
 
@@ -465,7 +513,7 @@ def _errors_by_quantity(errors: Mapping[str, Errors]) -> dict[str, Any]:
     return {quantity: asdict(each) for quantity, each in errors.items()}
 
 
-def benchmarks_document(engine_fit: EngineFit, written: Iterable[Path]) -> AnswerDocument:
+def benchmarks_document(engine_fit: EngineFit, written: Sequence[Path]) -> AnswerDocument:
     """The constants fitted to benchmarks of engines, with their priors and errors."""
     from costmodel.evidence.calibrate.engine_fit import written as value_of
 
@@ -487,11 +535,12 @@ def benchmarks_document(engine_fit: EngineFit, written: Iterable[Path]) -> Answe
         engine_fit,
         "Constants from benchmarks of engines",
         "benchmarks",
-        f"{shown} of {len(engine_fit.constants)} constants identified by {engine_fit.runs} of {every} runs",
-        Table(columns(("constant", "prior", "fitted", "known to"), "lrrr"), rows),
+        f"{engine_fit.runs} of {every} runs used; they determine {shown} of {len(engine_fit.constants)} constants",
+        Table(columns(("constant", "prior", "fitted", "uncertain by"), "lrrr"), rows),
         Table(columns(("errors", "", "runs", "median", *_MORE), "llrrrrr"), [*_engine_error_rows(engine_fit)]),
         groups,
         written,
+        shown,
     )
 
 

@@ -80,7 +80,8 @@ def _conclusion(found: Diagnosis) -> str:
     gap = show_time(abs(found.gap))
     if found.longest:
         parts = [f"{_term_words(name)} {show_time(abs(time))}" for name, time in found.longest]
-        return f"Of the {gap} {'above' if found.gap > 0 else 'below'} the prediction: {', '.join(parts)}.{_to_check(found)}"
+        side = "above" if found.gap > 0 else "below"
+        return f"Of the {gap} {side} the prediction: {', '.join(parts)}.{_to_check(found)}"
     if first is None:
         return "No single cause explains it."
     return f"No one cause usually explains most of it. First to check: {_usual_words(found, first)}"

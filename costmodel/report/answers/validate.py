@@ -24,6 +24,7 @@ from costmodel.evidence.validate.scores import KINDS, NOTABLE, GroupScore, Score
 from costmodel.evidence.validate.spelling import REASONS, SkippedRow
 from costmodel.evidence.validate.validate import ALL, MovedRuns
 from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.exchange.tables.run_table import OF_SHAPE
 from costmodel.exchange.tables.run_table import Table as RunTable
 from costmodel.explore.import_export.import_log_folder import LogFolder
 from costmodel.explore.workloads import workload_of
@@ -31,7 +32,18 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, show_memory, show_time, time_unit
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Headline, Section, Table, TraceWriter, Value
 from costmodel.report.terminal.formatting import and_list, result
-from costmodel.report.terminal.layout import BAD, DIM, HEAD, WARN, CellTable, Line, schema_head, short_or_full, styled
+from costmodel.report.terminal.layout import (
+    BAD,
+    DIM,
+    HEAD,
+    WARN,
+    CellTable,
+    Line,
+    cut_list,
+    schema_head,
+    short_or_full,
+    styled,
+)
 from costmodel.report.terminal.serving_formatting import result as serving_result
 
 _MOST_DRAWN = 600
@@ -129,6 +141,7 @@ def draw_runs(figures: Sequence[Compared]) -> Draw:
 
 KNOWN = {**RL_RESULTS, **SERVING_RESULTS, **TRAINING_COLUMNS}
 _SHOWN_RUNS = 3  # runs of a file that are shown themselves
+FILLED = "filled by rule"
 _ERRORS = ("Median error", "P90 error", "Bias", "Inside P10 – P90")
 _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
@@ -378,7 +391,7 @@ def _worst_table(figures: Sequence[Compared]) -> Iterator[Line]:
     rows = [(*_figure_cells(figure), _filled_text(figure.filled)) for figure in figures]
     if rows:
         yield Text()
-        yield CellTable(("furthest off", "measured", "predicted", "error", "filled by rule"), rows, "lrrrl")
+        yield CellTable(("furthest off", "measured", "predicted", "error", FILLED), rows, "lrrrl")
 
 
 def _few_runs_lines(scoreboard: Scoreboard) -> Iterator[Line]:
@@ -389,8 +402,14 @@ def _few_runs_lines(scoreboard: Scoreboard) -> Iterator[Line]:
     quantity = figures[0].quantity
     known = KNOWN.get(quantity)
     yield styled(f"{quantity}: {known.meaning}" if known else quantity, HEAD)
-    rows = [(*_figure_cells(figure), _band_text(figure), _filled_text(figure.filled)) for figure in figures]
-    yield CellTable(("run", "measured", "predicted", "error", "P10 – P90", "filled by rule"), rows, "lrrrrl")
+    common, own = filled_cells([figure.filled for figure in figures])
+    last = (FILLED,) if any(own) else ()
+    rows = [
+        (*_figure_cells(figure), _band_text(figure), *(cells for _ in last))
+        for figure, cells in zip(figures, own, strict=True)
+    ]
+    yield CellTable(("run", "measured", "predicted", "error", "P10 – P90", *last), rows, "lrrrr" + "l" * len(last))
+    yield from filled_lines(common)
 
 
 def _band_text(figure: Compared) -> str:
@@ -398,6 +417,28 @@ def _band_text(figure: Compared) -> str:
     if figure.low is None or figure.high is None:
         return ""
     return " – ".join(_figure_text(figure.quantity, value) for value in (figure.low, figure.high))
+
+
+def filled_cells(rows: Sequence[Mapping[str, str]]) -> tuple[str, list[str]]:
+    """The cells that rules filled alike in every row, as text, and those of each row beside them.
+
+    The shape of a shipped model stands for its sizes.
+
+    >>> filled_cells([{"cp": "1", "shape": "gpt-3-175b", "heads": "96"}, {"cp": "1", "pp": "2"}])
+    ('cp 1', ['shape gpt-3-175b', 'pp 2'])
+    """
+    briefer = [
+        {name: value for name, value in row.items() if "shape" not in row or name not in OF_SHAPE} for row in rows
+    ]
+    items = briefer[0].items() if briefer else ()
+    common = [item for item in items if all(item in each.items() for each in briefer)]
+    own = [_filled_text({name: value for name, value in row.items() if (name, value) not in common}) for row in briefer]
+    return _filled_text(dict(common)), own
+
+
+def filled_lines(common: str) -> list[Line]:
+    """A line on the cells that rules filled in every run; none without any."""
+    return [styled(f"  {FILLED} in each: {common}", DIM)] if common else []
 
 
 def _filled_text(filled: Mapping[str, str], between: str = " ") -> str:
@@ -520,12 +561,15 @@ def skipped_run_lines(left: Iterable[SkippedRow]) -> Iterator[Text]:
 
 
 def misread_column_lines(tables: Iterable[RunTable]) -> Iterator[Text]:
-    """Lines on columns read under another name, and on unused columns that look misspelt."""
+    """Lines on columns read under another name, and on columns that are not used; first those that look misspelt."""
     for table in tables:
         for name, meant in table.renamed:
             yield styled(f"{table.file}: the column '{name}' is read as {meant}", DIM)
-        for name, meant in table.mistaken.items():
-            yield styled(f"{table.file}: the column '{name}' is not used; is it '{meant}'?", WARN)
+        unused = table.unused
+        for name in (name for name, meant in unused.items() if meant):
+            yield styled(f"{table.file}: the column '{name}' is not used; is it '{unused[name]}'?", WARN)
+        if others := [name for name, meant in unused.items() if not meant]:
+            yield styled(cut_list(f"{table.file}: columns not used: ", others, ", "), WARN)
 
 
 def worth_document(

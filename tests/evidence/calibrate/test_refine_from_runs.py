@@ -70,7 +70,7 @@ def test_runs_that_are_left_out_are_named(run: Any, tmp_path: Path) -> None:
     unknown, unlike = text[2].replace("a100-sxm-80,8", "abacus,8"), text[3].replace("64,8,8", "64,8,5")
     (tmp_path / "other.csv").write_text("\n".join([text[0].replace("hfu", "hfv"), text[1], unknown, unlike]), "utf-8")
     shown = run("calibrate", "other.csv", cwd=tmp_path).out
-    assert "identified by 1 of 3 runs" in shown
+    assert "1 of 3 runs used" in shown
     assert "not modelled: V001 accelerator unknown: run-2" in shown
     assert "not modelled: V007 plan invalid: run-3" in shown
     answer = json.loads(run("calibrate", "other.csv", "--json", cwd=tmp_path).out)
@@ -85,6 +85,49 @@ def test_a_column_that_looks_mistaken_is_remarked(run: Any, tmp_path: Path) -> N
     path = mine(tmp_path)
     path.write_text(path.read_text("utf-8").replace("recompute", "recomptue", 1), "utf-8")
     assert "the column 'recomptue' is not used; is it 'recompute'?" in run("calibrate", str(path)).out
+
+
+OWN = """model,gpu,gpus,sequence,global_batch,{micro},tp,pp,{zero},recompute,precision,{stack},step_time{more}
+llama-3.1-8b,h100,32,8192,64,2,1,1,3,selective,bf16,fsdp2,2.6{cells}
+llama-3.1-8b,h100,32,8192,128,2,1,1,3,selective,bf16,fsdp2,5.1{cells}
+llama-3.1-8b,h100,16,8192,64,2,1,1,3,selective,bf16,fsdp2,5.15{cells}
+"""
+NAMES = {"micro": "micro_batch", "zero": "zero_stage", "stack": "framework", "more": "", "cells": ""}
+
+
+def test_columns_may_have_the_names_of_keys(run: Any, tmp_path: Path) -> None:
+    """A table in the tool's own names of keys has the fit of one in the names of columns; unused ones are named."""
+    tables = [NAMES, NAMES | {"zero": "zero", "stack": "stack"}]
+    tables += [NAMES | {"zero": "plan.zero", "micro": "plan.micro_batch", "stack": "software"}]
+    tables += [NAMES | {"more": ",who,plan.order", "cells": ",me,tp-cp-dp-pp"}]
+    found = []
+    for number, heads in enumerate(tables):
+        path = tmp_path / f"{number}.csv"
+        path.write_text(OWN.format(**heads), "utf-8")
+        found.append(json.loads(run("calibrate", str(path), "--json").out))
+        shown = run("calibrate", str(path)).out
+        assert ("columns not used: who\n" in shown) == ("who" in heads["more"])
+    assert all(one["constants"] == found[0]["constants"] for one in found)
+    path.write_text(OWN.format(**(NAMES | {"more": ",assume.overlap.dp", "cells": ",0"})), "utf-8")
+    other = json.loads(run("calibrate", str(path), "--json").out)
+    assert other["constants"][0]["value"] < found[0]["constants"][0]["value"]
+
+
+def test_each_run_has_its_prediction_before_and_after(run: Any, tmp_path: Path) -> None:
+    """Before as `validate` has it here, after as it has it once the fit is written; what was assumed is said."""
+    path = tmp_path / "runs.csv"
+    path.write_text(OWN.format(**NAMES), "utf-8")
+    shown = run("calibrate", "runs.csv", cwd=tmp_path).out
+    assert "filled by rule in each: shape llama-3.1-8b, accelerator h100-sxm" in shown
+    assert shown.endswith("Next: costmodel calibrate runs.csv --write\n")
+    made = json.loads(run("calibrate", "runs.csv", "--json", cwd=tmp_path).out)["predictions"]
+    for name, args in (("before_s", ()), ("after_s", ("--write",))):
+        run("calibrate", "runs.csv", *args, cwd=tmp_path)
+        rows = json.loads(run("validate", "runs.csv", "--json", cwd=tmp_path).out)["rows"]
+        assert [one[name] for one in made] == pytest.approx(
+            [row["predicted"] for row in rows], rel=5e-3
+        )  # three digits
+    assert "Next: costmodel validate" in run("calibrate", "runs.csv", "--write", cwd=tmp_path).out
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp8"])

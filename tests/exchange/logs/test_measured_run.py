@@ -201,7 +201,7 @@ def test_a_log_with_its_layout_is_a_row_that_validate_reads(run: Run, tmp_path: 
     [row] = csv.DictReader(io.StringIO((tmp_path / "runs.csv").read_text("utf-8")))
     expected = {"step_time_s": "9.013", "layers": "32", "tp": "1", "dp": "8", "gpus": "8", "precision": "fp8"}
     assert {key: row[key] for key in expected} == expected
-    assert not read_table(str(tmp_path / "runs.csv")).mistaken
+    assert not read_table(str(tmp_path / "runs.csv")).unused
     done = run("validate", "runs.csv", "--json", cwd=tmp_path)
     assert done.code == 0, done.err
     assert json.loads(done.out)["schema"].startswith("costmodel/validation/")

@@ -18,6 +18,7 @@ _DAY, _YEAR, _CENTURY = 86400.0, 31_557_600.0, 100 * 31_557_600.0
 _UNITS = {**{size: words for _, words, size in _SPANS}, _DAY: "days", _YEAR: "years"}  # of durations, in seconds
 _LONG = 1e15  # from here on numbers are in powers of ten
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_HARDLY_ANY, _NEXT_TO_NOTHING = 1e-3, 1e-5  # of a chance, and of a share
 ALMOST_ALL = 0.9995  # a share or a probability from which 99.9 % rounds to 100 %
 _FINEST = 9  # digits of a percentage that is nearly the whole
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
@@ -126,9 +127,11 @@ def significant(value: float, digits: int = 3) -> str:
 def percent(value: float, digits: int = 3) -> str:
     """A fraction as a percentage; a fraction below 1 is never rounded up to 100 %.
 
-    >>> percent(0.4), percent(0.99986), percent(1.0)
-    ('40.0 %', '99.99 %', '100 %')
+    >>> percent(0.4), percent(0.99986), percent(1.0), percent(3e-25)
+    ('40.0 %', '99.99 %', '100 %', '<0.001 %')
     """
+    if 0 < value < _NEXT_TO_NOTHING:
+        return "<0.001 %"
     shown = (significant(value * 100, more) for more in range(digits, _FINEST))
     text = next((each for each in shown if value < 1 and not each.startswith("100")), significant(value * 100, digits))
     return f"{text} %"
@@ -141,7 +144,11 @@ def chance_words(value: float, decimals: int = 0) -> str:
     ('79 %', '>99.9 %', '99.7 %', '>99.9 %')
     >>> chance_words(0.8996), chance_words(0.9), chance_words(0.95, 1)
     ('89.96 %', '90 %', '95.0 %')
+    >>> chance_words(3e-25), chance_words(0.0)
+    ('<0.1 %', '0 %')
     """
+    if 0 < value < _HARDLY_ANY:
+        return "<0.1 %"
     if value >= ALMOST_ALL:
         return ">99.9 %"
     below = next((bound for bound in (0.9, 1.0) if value < bound), math.inf)

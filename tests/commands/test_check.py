@@ -186,6 +186,23 @@ def test_regressions_are_for_the_worse_only(run: Any, tmp_path: Path) -> None:
     assert re.search(rf"✗ mfu +\S+ % +was \S+ % +−{fall * 100:.1f} %, allowed −1.0 %", own.out)
 
 
+def test_within_of_the_step_time_counts_for_what_follows_from_it(run: Any, tmp_path: Path) -> None:
+    """A slower step costs as much more; a chance to fit stands in place of the peak of memory."""
+    file = str(tmp_path / "base.json")
+    run("check", NAME, "--against", file, "--update")
+    slower = ("check", NAME, "--against", file, "--set", "assume.sustained=1.3")
+    failed = run(*slower)
+    assert (failed.code, "✗ step_time" in failed.out, "✗ cost_per_mtoken" in failed.out) == (1, True, True)
+    held = ("--set", "limits.step_time={within: 15 %}")
+    assert run(*slower, *held).code == 0
+    assert "✗ cost_per_mtoken" in run(*slower, *held, "--set", "limits.cost_per_mtoken={within: 1 %}").out
+    larger = ("check", NAME, "--against", file, "--set", "plan.tp=4", "--within", "50 %")
+    grown = json_of(run, "estimate", NAME, "--set", "plan.tp=4")["plans"][0]
+    assert grown["fit_chance"] > 0.5
+    assert "✗ memory_peak" in run(*larger).out
+    assert "memory_peak" not in run(*larger, "--set", "limits.fit_chance={at_least: 50 %}").out
+
+
 def test_updating_keeps_what_was_not_asked_for(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "base.json"
     run("check", NAME, "quickstart", "--against", str(file), "--update")

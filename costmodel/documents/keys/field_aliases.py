@@ -131,6 +131,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("price_per_hour hourly_price cost_per_hour hourly_cost usd_per_hour gpu_price", "assume.price", ""),
     ("mfu hfu", "limits.mfu", "the MFU is predicted; limits bound it, and assume.sustained slows the tensor cores"),
     ("budget time_limit deadline", "limits.run_time", ""),
+    ("fits fit oom memory_chance chance_to_fit fit_probability probability_to_fit", "limits.fit_chance", ""),
     ("hidden_size d_model n_embd embed_dim dim model_dim", "model.hidden", ""),
     (
         "num_layers num_hidden_layers n_layer n_layers depth",

@@ -155,9 +155,9 @@ def _other_changes(kind: str, moves: Sequence[MovedFigure]) -> Iterator[Line]:
     others = sorted(name for name in shown & set(columns) if columns[name].unit == "1" and name not in _SHOWN_BY_DIFF)
     fresh = sorted(name_without_unit(move.name) for move in moves if move.before is None or move.after is None)
     if fresh:
-        yield styled(f"  on one side only: {', '.join(fresh[:_MOVED_SHOWN])}", DIM)
+        yield styled(f"  only in one of baseline and today: {', '.join(fresh[:_MOVED_SHOWN])}", DIM)
     if others:
-        yield styled(f"  moved too: {', '.join(others[:_MOVED_SHOWN])}", DIM)
+        yield styled(f"  shares that changed too: {', '.join(others[:_MOVED_SHOWN])}", DIM)
 
 
 def _short_verdict(checked: CheckedScenario) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from costmodel.commands.answer_options import PAGE, answering_in, optional
 from costmodel.commands.scenario_options import Question, question_command
 from costmodel.report.terminal.layout import Reply
@@ -24,8 +26,12 @@ FromOption = Annotated[
     str, optional("--from", metavar="FILE", help="A log of training, a table of one run, or lines of name,value")
 ]
 
-TraceOption = Annotated[str, optional("--trace", metavar="FILE", help="A trace of PyTorch's profiler")]
-
+TraceOption = Annotated[
+    str, optional("--trace", metavar="FILE", help="A trace of PyTorch's profiler, or Nsight's summary of kernels")
+]
+StepsOption = Annotated[
+    int, typer.Option("--steps", min=0, help="Steps that an Nsight summary is over, times its GPUs")
+]
 
 BusyOption = Annotated[str, optional("--busy", metavar="SHARE", help="Share of a step in which kernels run")]
 AlsoOption = Annotated[
@@ -44,6 +50,7 @@ def diagnose(
     terms: TermOption = None,
     table: FromOption = "",
     trace: TraceOption = "",
+    steps: StepsOption = 0,
     busy: BusyOption = "",
     also: AlsoOption = None,
 ) -> Reply:
@@ -55,8 +62,11 @@ def diagnose(
       costmodel diagnose llama-3-70b-512 --step 18.9s --also global_batch=2048:34.2s
 
     Terms have the names that estimate prints, such as 'dp exposed'; dp=0.9s is communication, hidden or not.
-    --trace reads them from a trace of torch.profiler, with prof.step() at the end of each step. Exit code 1 when the
-    step is outside the band of the prediction, is hardly of the same job, or the plan is invalid or does not fit.
+    --trace reads them from a trace of torch.profiler, with prof.step() at the end of each step, or from the CSV of nsys
+    stats --report cuda_gpu_kern_sum --format csv, with --steps and --step.
+
+    Exit code 1 when the step is outside the band of the prediction, is hardly of the same job, or the plan is invalid
+    or does not fit.
 
     Next: costmodel sensitivity SCENARIO
     """
@@ -81,8 +91,9 @@ def diagnose(
     profile = None
     if trace:
         degrees = {axis: float(getattr(base.block, axis)[0]) for axis in EXCHANGING}
-        read = profiled_step(trace, degrees)
-        profile = MeasuredStep(read.step, {"step_time": read.step}, read.terms, read.notes)
+        read = profiled_step(trace, degrees, steps)
+        stated = {} if read.step is None else {"step_time": read.step}
+        profile = MeasuredStep(read.step or 0.0, stated, read.terms, read.notes)
     given = measured_step(asked.inputs, base, figures, terms or [], table, profile, busy)
     runs = second_runs(question.case("diagnose"), with_setting, also or [])
     found = jobs_that_fit(ranked_by_second_runs(explained(asked, base, given), runs), with_setting)

@@ -2,11 +2,15 @@
 
 Of PyTorch's profiler, whose text is that of Chrome's trace viewer. Of each recorded step the kernels of one device are
 added up; where kernels of several streams run at one time, the time is that of the compute.
+Of Nsight Systems its summary of kernels, a table of names and summed times without steps: what hides behind what is not
+in it, so that communication is known as a whole only.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 import os
 import re
@@ -32,9 +36,12 @@ _OTHER = {"ph": ""}
 
 @record
 class ProfiledStep:
-    """The mean recorded step in seconds, its time by term, and notes on how the trace was read."""
+    """The mean recorded step in seconds, its time by term, and notes on how the trace was read.
 
-    step: float
+    step: none of a summary of kernels
+    """
+
+    step: float | None
     terms: dict[str, float]
     notes: tuple[str, ...]
 
@@ -47,17 +54,26 @@ class _KernelRun(NamedTuple):
     kind: str
 
 
-def profiled_step(path: str, degrees: Mapping[str, float]) -> ProfiledStep:
+def profiled_step(path: str, degrees: Mapping[str, float], steps: int = 0) -> ProfiledStep:
     """The mean step of a trace; `degrees` (of the plan, by axis) identify communication groups without a name.
+
+    steps: those that a summary of kernels is over, times its GPUs
 
     Raises:
         CostModelError: X001 where the file is no such trace, X002 where it has no steps or no kernels, X010 where it
             is too long
     """
     data = _decompressed(path)
+    head = data[:_PREAMBLE].decode("utf-8", "replace")
+    if is_kernel_summary(head):
+        return _step_of_summary(path, data.decode("utf-8", "replace"), degrees, steps)
+    if steps:
+        raise fail(
+            "X002", "--steps is for a summary of Nsight Systems; this trace has its steps", Place(path), "leave it out"
+        )
     events = _complete_events(path, data)
-    steps = _recorded_steps(path, events)
-    return _mean_step(path, steps, *_kernel_runs(path, events, degrees), degrees)
+    recorded = _recorded_steps(path, events)
+    return _mean_step(path, recorded, *_kernel_runs(path, events, degrees), degrees)
 
 
 def _mean_step(
@@ -112,7 +128,7 @@ def _complete_events(path: str, data: bytes) -> list[Mapping[str, Any]]:
     try:
         tree = json.loads(data, object_hook=_relevant_event)
     except (ValueError, RecursionError):
-        hint = "a .json or .json.gz that torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote"
+        hint = f"a .json or .json.gz that torch.profiler's export_chrome_trace wrote, or of Nsight Systems: {_COMMAND}"
         raise fail("X001", "this is no trace of PyTorch's profiler", Place(path), hint) from None
     found = tree.get("traceEvents") if isinstance(tree, dict) else tree
     if not isinstance(found, list) or not any(isinstance(event, dict) and "ph" in event for event in found):
@@ -258,6 +274,68 @@ def _step_terms(
             whose = f"of {axis}, which the plan does not use" if axis else "whose group has no name"
             notes.append(f"communication {whose}: {times[f'axis {axis} exposed']:.3g} s exposed, in no term")
     return terms, tuple(notes)
+
+
+# --- the summary of kernels of Nsight Systems
+
+
+_COMMAND = "nsys stats --report cuda_gpu_kern_sum --format csv -o kernels profile.nsys-rep"
+_PREAMBLE = 4_000  # letters before the table: lines on the files that were written
+_SUMMED = re.compile(r'^"?Time \(%\)"?,"?Total Time \((?P<unit>[^)]+)\)"?,"?Instances"?,.*\bName"?\s*$', re.MULTILINE)
+_UNITS = {"ns": 1e-9, "us": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0} | {
+    "nsec": 1e-9,
+    "usec": 1e-6,
+    "msec": 1e-3,
+}
+
+
+def is_kernel_summary(text: str) -> bool:
+    """Whether a text begins with the kernel summary of Nsight Systems, perhaps after lines on its files.
+
+    >>> is_kernel_summary("Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name")
+    True
+    """
+    return _SUMMED.search(text) is not None
+
+
+def _step_of_summary(path: str, text: str, degrees: Mapping[str, float], steps: int) -> ProfiledStep:
+    """A step of a summary of kernels: each kind's time over the steps, and communication hidden or not."""
+    if steps <= 0:
+        hint = "add --steps N, the recorded steps (times the GPUs in the profile), and --step TIME"
+        raise fail("X002", "a summary of Nsight Systems does not state its steps", Place(path), hint)
+    times: defaultdict[str, float] = defaultdict(float)
+    for name, time in _summed_kernels(path, text):
+        kind = kernel_kind(name)
+        times[f"axis {axis_of(name, '', 0, degrees)}" if kind == "communication" else kind] += time / steps
+    if not times:
+        raise fail("X002", "the summary has no kernels", Place(path), _COMMAND)
+    terms = {kind: times.get(kind, 0.0) for kind in COMPUTED}
+    used = {axis for axis, degree in degrees.items() if degree > 1}
+    notes = [f"sums of kernels over {steps:,} steps; which communication is hidden is not in them"]
+    for axis, time in ((name.removeprefix("axis "), time) for name, time in times.items() if name.startswith("axis ")):
+        if axis in used:
+            terms[f"{axis}_time"] = time
+        else:
+            notes.append(f"communication of an unknown group: {time:.3g} s a step, in no term")
+    return ProfiledStep(None, terms, tuple(notes))
+
+
+def _summed_kernels(path: str, text: str) -> list[tuple[str, float]]:
+    """Names of kernels and their summed seconds, up to the end of the table."""
+    head = _SUMMED.search(text)
+    assert head is not None
+    scale, place = _UNITS.get(head["unit"]), Place(path, text[: head.start()].count("\n") + 1, text=head[0].strip())
+    if scale is None:
+        raise fail("X001", f"the times are in '{head['unit']}'", place, "leave out --timeunit: times in ns")
+    found = list[tuple[str, float]]()
+    for cells in csv.reader(io.StringIO(text[head.end() :])):
+        if found and len(cells) < len(head[0].split(",")):
+            break
+        try:
+            found += [(cells[-1], float(cells[1]) * scale)] if cells else []
+        except (ValueError, IndexError):
+            raise fail("X001", f"'{','.join(cells)[:60]}' is no row of the summary", Place(path), _COMMAND) from None
+    return found
 
 
 # In this order: the first pattern that a name holds decides. What none holds moves memory, as most other kernels do.

@@ -20,6 +20,7 @@ from costmodel.estimate.training.flop_count import flop_of_step
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS, Evaluation, evaluate
 from costmodel.estimate.training_answer.predict_training import Answer, plan_block
+from costmodel.exchange.logs.profiler_trace import is_kernel_summary
 from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import measured_run, trainer_log
 from costmodel.exchange.tables.csv_cells import read_sheet, row_of
@@ -261,6 +262,9 @@ def _figures_of_file(path: str) -> list[tuple[str, float]]:
     A line has a term with its time, step_time, tokens_per_s or mfu; the first line may be a heading.
     """
     text = file_text(path, largest=LARGEST_TABLE)
+    if is_kernel_summary(text):
+        hint = f"--trace {path} --steps N --step TIME reads it"
+        raise fail("C023", "this is a summary of kernels by Nsight Systems", Place(path), hint)
     if time := _step_time_of_run_table(path, text):
         return [("step_time", time)]
     return _figures_of_log(path, text) or _terms_of_lines(path, text)

@@ -17,13 +17,12 @@ from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.spelling import CannotModel
-from costmodel.evidence.validate.training_rows import BETWEEN
 from costmodel.exchange.import_result import Loss, StatedKey
 from costmodel.exchange.logs.benchmark_result import BenchmarkRow, benchmark_results
 from costmodel.exchange.logs.step_lines import Log, read_log
 from costmodel.exchange.logs.trainer_log import WARM_UP, MeasuredRun, measured_run, trainer_log
 from costmodel.exchange.tables.csv_cells import row_of, row_texts
-from costmodel.exchange.tables.run_table import COLUMNS
+from costmodel.exchange.tables.run_table import BETWEEN, COLUMNS
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVING_COLUMNS
 from costmodel.exchange.tables.serving_table import OF_RUNS, REPLACES
 from costmodel.explore.import_export.export_plan import plan_without_open_choices

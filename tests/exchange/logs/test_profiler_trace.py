@@ -66,6 +66,55 @@ def test_terms_are_those_of_the_kernels_and_add_up_to_the_step(tmp_path: Path) -
     assert sum(value for name, value in found.terms.items() if not name.endswith("_time")) == pytest.approx(found.step)
 
 
+SUMMARY = """\
+Generating SQLite file p.sqlite from p.nsys-rep
+
+Time (%),Total Time ({unit}),Instances,Avg ({unit}),Med ({unit}),Min ({unit}),Max ({unit}),StdDev ({unit}),Name
+{rows}
+
+"""
+
+
+def summary(folder: Path, unit: str = "ns", scale: float = 1e3) -> str:
+    """What Nsight Systems sums up of the two steps of `whole`; times in us, times the scale."""
+    times: dict[str, float] = {}
+    for event in (*events(0), *events(100)):
+        times[event["name"]] = times.get(event["name"], 0) + event["dur"] * scale
+    rows = "\n".join(f'1.0,{time},2,1,1,1,1,0.0,"{name}(int, float*)"' for name, time in times.items())
+    path = folder / "kernels.csv"
+    path.write_text(SUMMARY.format(unit=unit, rows=rows), "utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(("unit", "scale"), [("ns", 1e3), ("us", 1), ("ms", 1e-3)])
+def test_a_summary_of_nsight_has_the_kernels_of_the_trace(unit: str, scale: float, tmp_path: Path) -> None:
+    """The same kernels give the same terms; with data parallelism alone, all communication is of its axis."""
+    degrees = {"tp": 1.0, "dp": 32.0, "pp": 1.0}
+    found, traced = (
+        profiled_step(summary(tmp_path, unit, scale), degrees, 2),
+        profiled_step(written(tmp_path, whole()), DEGREES),
+    )
+    for name in ("matmul", "attention", "memory_bound", "optimizer"):
+        assert found.terms[name] == pytest.approx(traced.terms[name], rel=1e-9)
+    assert found.terms["dp_time"] == pytest.approx(40e-6, rel=1e-9)
+    assert (found.step, "launch" in found.terms, "dp_exposed" in found.terms) == (None, False, False)
+    several = profiled_step(summary(tmp_path, unit, scale), DEGREES, 2)
+    assert not [name for name in several.terms if name.endswith("_time")]
+    assert "communication of an unknown group: 4e-05 s a step, in no term" in several.notes
+
+
+def test_a_summary_of_nsight_needs_its_steps_and_their_time(tmp_path: Path, run: Any) -> None:
+    path = summary(tmp_path)
+    with pytest.raises(CostModelError, match="does not state its steps"):
+        profiled_step(path, DEGREES)
+    job = ("diagnose", "llama-3-70b-512")
+    assert "--trace" in run(*job, "--from", path).err
+    assert "the measured time of the step is missing" in run(*job, "--trace", path, "--steps", "2").err
+    assert run(*job, "--trace", path, "--steps", "2", "--step", "20s").code == 1
+    traced = written(tmp_path, whole())
+    assert "--steps is for a summary" in run(*job, "--trace", traced, "--steps", "2").err
+
+
 def test_a_compressed_trace_is_read_alike(tmp_path: Path) -> None:
     path = tmp_path / "rank-0.json.gz"
     path.write_bytes(gzip.compress(json.dumps(whole()).encode()))

@@ -21,6 +21,7 @@ from costmodel.documents.reader.library import (
     bibliography,
     document_class,
     glossary,
+    held_against,
     rl_words,
     serving_words,
     strategies,
@@ -53,9 +54,11 @@ from costmodel.explore.explain.page_search import (
     questions,
 )
 from costmodel.explore.purchase.offers import COLUMNS as OFFER_COLUMNS
+from costmodel.ground.counts import number_of
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES, CostModelError, fail
 from costmodel.ground.record import record
+from costmodel.ground.units import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -259,6 +262,7 @@ def _page_of_other_path(path: str) -> Page:
     for kind in FOLDER_OF:
         if has(kind, path):
             what = f"{title_of(kind, path)}\ncostmodel show {path} prints it" if kind != "efficiency" else ""
+            what += f"\n{_evidence_words(path)}" if kind == "accelerator" else ""
             return Page(path, f"a{'n' if kind[0] in 'aeio' else ''} {kind}, by name", what)
     if alike := _documents_starting_with(path):
         return Page(path, "documents of that name", alike)
@@ -277,6 +281,15 @@ def _page_of_other_path(path: str) -> Page:
     if (stack := STACK_ALIASES.get(path.lower())) is not None:
         return Page(path, "software, by another name", f"costmodel uses the stack {stack}: costmodel show {stack}")
     raise _unknown_word(path, [*all_words(), *labels()])
+
+
+def _evidence_words(accelerator: str) -> str:
+    """How far predictions for an accelerator are from published training runs, in words."""
+    held = held_against([accelerator]).get(accelerator)
+    if held is None:
+        return "no published training run of it: predictions of training are not checked (costmodel explain accuracy)"
+    runs = f"{number_of(held.runs, 'published training run')} ({held.date})"
+    return f"predictions are {percent(held.median)} off in the median of {runs}: costmodel explain accuracy"
 
 
 def _documents_starting_with(word: str) -> str:

@@ -58,7 +58,9 @@ COMMANDS = {
     "solve": CommandEntry(CHOOSE, "vary", "solve", used="over for best model gpu gpus price"),
     "diff": CommandEntry(COMPARE, "diff", "diff", used="plans model gpu gpus"),
     "check": CommandEntry(COMPARE, "check", "check", used="against update within model gpu gpus"),
-    "diagnose": CommandEntry(COMPARE, "diagnose", "diagnose", used="step trace term from model gpu", refuses=_OTHERS),
+    "diagnose": CommandEntry(
+        COMPARE, "diagnose", "diagnose", used="step mfu trace term from model gpu", refuses=_OTHERS
+    ),
     "validate": CommandEntry(TRUST, "validate", "validate"),
     "measure": CommandEntry(TRUST, "measure", "measure"),
     "calibrate": CommandEntry(TRUST, "calibrate", "calibrate"),

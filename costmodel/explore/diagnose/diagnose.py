@@ -349,6 +349,7 @@ SAME_PRODUCTS = 1.5  # times within which measured matrix products are of this j
 DUST = 0.004  # share of a step below which a term of a profile is ignored
 AGAINST = 3.0  # standard deviations from which a term, or a better figure, speaks against a cause
 SMALL_PART = 0.1  # of the gap: a term that is off by less neither explains the step nor contradicts a cause
+MOST_OF_IT = 0.5  # of the gap: terms that hold as much are the answer, and contradict causes that leave them alone
 UNFIT = "M001"
 
 
@@ -455,6 +456,11 @@ class Diagnosis:
         return sorted(
             ((name, time) for name, time in parts if time / self.gap > SMALL_PART), key=lambda one: -abs(one[1])
         )
+
+    @property
+    def terms_hold_it(self) -> bool:
+        """Whether the measured terms hold most of the gap."""
+        return sum(time for _, time in self.longest) / self.gap >= MOST_OF_IT
 
     @property
     def gap(self) -> float:
@@ -664,14 +670,11 @@ def _with_deviations(
     elif distance is None:
         distance = float(cause_distance(value, cause.expected, cause.spread))
     off = {name: _term_deviation(measured, last, name) for name in measured.terms}
-    matters = SMALL_PART * abs(measured.step - base.step)
-    worst = max(
-        (name for name in off if abs(measured.terms[name] - last.terms[name]) > matters),
-        key=off.__getitem__,
-        default="",
-    )
+    moved, gap = _moved_terms(base, measured, last), abs(measured.step - base.step)
+    parts = {name: abs(measured.terms[name] - last.terms[name]) / gap for name in off}
+    large = (name for name, part in parts.items() if part > (SMALL_PART if name in moved else MOST_OF_IT))
+    worst = max(large, key=off.__getitem__, default="")
     against = (worst, measured.terms[worst], last.terms[worst]) if worst and off[worst] > AGAINST else None
-    moved = _moved_terms(base, measured, last)
     return Explanation(
         cause,
         value,

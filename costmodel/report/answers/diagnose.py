@@ -77,14 +77,16 @@ def _conclusion(found: Diagnosis) -> str:
         expected = range_of(*(_with_unit(first.cause, end) for end in first.range))
         needed = _with_unit(first.cause, first.value or 0.0)
         return f"Most likely: {first.cause.words}. It would be {needed}; {expected} {first.cause.base} is usual."
-    gap = show_time(abs(found.gap))
-    if found.longest:
-        parts = [f"{_term_words(name)} {show_time(abs(time))}" for name, time in found.longest]
-        side = "above" if found.gap > 0 else "below"
-        return f"Of the {gap} {side} the prediction: {', '.join(parts)}.{_to_check(found)}"
-    if first is None:
-        return "No single cause explains it."
-    return f"No one cause usually explains most of it. First to check: {_usual_words(found, first)}"
+    held = _held_words(found) if found.longest else "No one cause usually explains most of it."
+    if found.terms_hold_it:
+        return f"{held}{_to_check(found)}"
+    return f"{held} First to check: {_usual_words(found, first)}" if first else "No single cause explains it."
+
+
+def _held_words(found: Diagnosis) -> str:
+    """A sentence on how much of the gap the measured terms hold."""
+    parts = ", ".join(f"{_term_words(name)} {show_time(abs(time))}" for name, time in found.longest)
+    return f"Of the {show_time(abs(found.gap))} {'above' if found.gap > 0 else 'below'} the prediction: {parts}."
 
 
 def _is_likely(found: Diagnosis, one: Explanation) -> bool:
@@ -150,12 +152,17 @@ def _measured_section(found: Diagnosis) -> Section:
         ["", ""] if stated == "step_time" else [f"a step of {show_time(each)}" for each in (found.measured.step, step)]
     )
     measured, predicted, *band = (_in_stated_figure(found, each) for each in (found.measured.step, step, *ends))
-    known = with_explain_command(predicted, step, stated, line(stated))
+    what = " MFU" if stated == "mfu" else ""
+    known = with_explain_command(f"{predicted}{what}", step, stated, line(stated))
     rows: list[list[Cell]] = [
-        ["measured", measured, "", times[0]],
+        ["measured", f"{measured}{what}", "", times[0]],
         ["predicted", known, f"({range_of(*band)})", times[1]],
     ]
     beneath = [styled(f"  {_verdict_words(found)}", GOOD if found.inside and not found.doubts else BAD)]
+    held = found.answer.inputs.case.accelerator.held_against
+    if stated == "mfu" and held is not None:
+        runs = f"{held.runs:,.0f} published runs on {found.answer.inputs.case.accelerator.name}"
+        beneath.append(styled(f"  of {runs} half are predicted within {percent(held.median, 2)}"))
     beneath += [styled(f"  {note}") for note in found.measured.notes]
     beneath += [styled(f"  ▲ {doubt}", WARN) for doubt in found.doubts]
     table = Table([Column("", "k"), Column(""), Column("", "l"), Column("", "l")], rows, headed=False)
@@ -262,7 +269,7 @@ def _causes_section(found: Diagnosis) -> list[Section]:
 
 def _terms_conclude(found: Diagnosis) -> bool:
     """Whether measured terms hold the gap, and no single cause agrees with them."""
-    return bool(found.longest) and not any(_is_likely(found, one) for one in found.explained[:1])
+    return found.terms_hold_it and not any(_is_likely(found, one) for one in found.explained[:1])
 
 
 def _with_unit(cause: Cause, value: float) -> str:

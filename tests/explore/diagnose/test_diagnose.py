@@ -142,7 +142,7 @@ def test_a_cause_that_usually_explains_little_is_not_first(run: Any) -> None:
 
 def test_a_cause_that_a_term_contradicts_is_not_the_likeliest(run: Any) -> None:
     shown = run("diagnose", *SMALL, "--term", "tp exposed=1.2s").out
-    assert "Of the 2.98 s above the prediction: exposed tp communication 1.06 s. Measure first: " in shown
+    assert "Of the 2.98 s above the prediction: exposed tp communication 1.06 s. First to check: clocks" in shown
     assert "Most likely" not in shown
 
 
@@ -182,9 +182,9 @@ def test_an_mfu_is_judged_as_one(run: Any) -> None:
     plan = json.loads(run("estimate", NAME, "--json").out)["plans"][0]
     low, high = (plan["mfu"] * plan["step_time_s"] / plan[f"step_time_{end}_s"] for end in ("high", "low"))
     shown = run("diagnose", NAME, "--mfu", "32%").out
-    band = rf"predicted +{plan['mfu'] * 100:.1f} % +\({low * 100:.1f} – {high * 100:.1f} %\)"
+    band = rf"predicted +{plan['mfu'] * 100:.1f} % MFU +\({low * 100:.1f} – {high * 100:.1f} %\)"
     assert re.search(band, shown)
-    assert re.search(r"measured +32\.0 % .*a step of 23", shown)
+    assert re.search(r"measured +32\.0 % MFU .*a step of 23", shown)
     assert "too low, outside the band" in shown
 
 

@@ -23,17 +23,17 @@ BUDGETS = {
     "estimate/serving": 9_670,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
     "estimate/training": 7_800,
     "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
-    "exchange": 6_470,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
+    "exchange": 6_590,  # with results of benchmark clients and of the Trainer, their keys, traces, Nsight
     "exchange/huggingface": 4_850,
     "exchange/megatron": 2_450,  # with options whose loss is explained
     "exchange/rl": 2_300,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_840,  # with recipes of torchtitan and values that a format writes, shipped configurations
-    "explore": 19_550,  # one search; what to buy and why not less, with equations; changes that fit, rings
+    "explore": 19_600,  # one search; what to buy and why not less, with equations; changes that fit, rings
     "explore/serving": 4_000,  # a model on every machine, points of benchmarks, the limit that binds
     "ground": 2_150,  # with durations in a given unit
     "report": 1_600,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 11_300,  # all faces of a question, views of plans, patches of documents, what buy says, rings
+    "report/answers": 11_480,  # all faces of a question, views of plans, patches of documents, what buy says, rings
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_900,  # with short answers that fit a screen whatever is asked
     "server": 1_250,

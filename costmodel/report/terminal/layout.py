@@ -258,13 +258,15 @@ class CellTable:
         return replace(self, names=names, rows=rows, align="".join(self._cells(self.align, kept)), drop=drop)
 
     def in_single_lines(self, width: int) -> CellTable:
-        """The table with a line for each row: without bars, then without the ends of its long words, or their column.
+        """The table with a line for each row: without columns in the order of `drop`, then without the ends of words.
 
         Settings to type stay whole.
         """
-        bars = [index for index, name in enumerate(self.names) if name in self.drop and not name]
-        wide = self._width(range(len(self.names))) > width
-        table = self.only([index for index in range(len(self.names)) if index not in bars]) if wide and bars else self
+        kept = [*range(len(self.names))]
+        for name in self.drop:
+            if self._width(kept) > width:
+                kept.remove([*self.names].index(name))
+        table = self if len(kept) == len(self.names) else self.only(kept)
         kept = [*range(len(table.names))]
         column, room = table._room(kept, width)
         if table._width(kept) <= width or room < max(_NO_ROOM, table._longest_word(column)):
@@ -565,9 +567,10 @@ class _LongAnswer:
             for below in [*beneath]:
                 self._swap(below, None, "what columns mean")
         yield 0
-        for place, table in self._tables():
+        for place, table in reversed(self._tables()):
             single = table.in_single_lines(self.width)
             self._swap(place, single, "" if single is table else "rows in full")
+            yield 0
         lines = [item for place in self.asked if place < self.end and (item := self.items[place]) is not None]
         asked = max(0, _height([*_lines_of_width(lines, self.width, verbose=True)], self.width) - _ASKED)
         yield asked

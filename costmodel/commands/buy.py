@@ -105,7 +105,7 @@ StartOption = Annotated[
         "--cold-start",
         metavar="TIME",
         help="With --day: from the decision to start a replica until it serves",
-        show_default="assume.growth.start, or at once",
+        show_default="assume.growth.start, or the start of its engine",
         rich_help_panel="Serving",
     ),
 ]
@@ -240,7 +240,10 @@ def _answers_for_jobs(
             """The result for one job on these offers."""
             return buy(workload_of(case), offers, MOST if further else most[0], pace, most[1])
 
-        first = _answer_for_optimal_model(question, answer, offers) if case is None else answer(case, offers)
+        if case is not None and not _asks_for_highest_rate(question, case):
+            first = answer(case, offers)
+        else:
+            first = (_answer_for_optimal_model if case is None else _answer_for_highest_rate)(question, answer, offers)
         return [first, *(answer(each, offers) for each in further)]
 
 
@@ -294,6 +297,39 @@ def _answer_for_optimal_model(
 _CHEAPEST = 4  # offers
 
 
+def _asks_for_highest_rate(question: Question, case: LoadedScenario) -> bool:
+    """Whether a service has a budget and no load."""
+    assumed = {item.path for item in case.asked.assumed}
+    return case.kind == "serving" and question.flags["budget"] is not None and "workload.concurrency" in assumed
+
+
+def _answer_for_highest_rate(
+    question: Question, answer: Callable[..., PurchaseComparison], offers: Offers
+) -> PurchaseComparison:
+    """The result for the highest request rate that a month's budget pays for; see `_answer_for_optimal_model`."""
+    from costmodel.documents.schemas.default_values import Assumption
+    from costmodel.explore.flag_defaults import highest_affordable
+    from costmodel.explore.purchase.buy import RENT
+
+    nodes = set[str]()
+
+    def at_rate(rate: float, **flags: str | None) -> LoadedScenario:
+        """The service at a rate."""
+        return replace(question, flags={**question.flags, "rate": f"{rate:g}", **flags}).varied(_VARIED)
+
+    def cost(rate: float) -> float:
+        """The smallest bill of a month [USD]."""
+        few = tuple(each for each in offers.machines if not nodes or each.node in nodes)
+        found = answer(at_rate(rate, budget=None), replace(offers, machines=few))
+        nodes.update(row.machine.node for row in (*found.alike[:_CHEAPEST], found.best) if row is not None)
+        return found.billed if found.best is not None else math.inf
+
+    rate = highest_affordable(float(getattr(at_rate(1.0).scenario.limits, RENT).at_most), cost)
+    case = at_rate(rate)
+    rated = Assumption("workload.rate", f"{rate:g} /s", "the highest that the budget pays for; --rate sets it")
+    return answer(replace(case, asked=replace(case.asked, assumed=(rated, *case.asked.assumed))), offers)
+
+
 def _training_case(question: Question, model: DenseModel, **flags: str | None) -> LoadedScenario:
     """The training of a dense model, with default values where no flag states one."""
     from costmodel.documents.schemas.default_values import Assumption
@@ -315,10 +351,10 @@ def _training_case(question: Question, model: DenseModel, **flags: str | None) -
     return replace(case, asked=replace(case.asked, assumed=(*assumed, *case.asked.assumed)))
 
 
-def _start_time(text: str, case: ServingCase) -> float:
-    """Seconds to start a replica, as stated or from the scenario."""
+def _start_time(text: str, case: ServingCase) -> float | None:
+    """Seconds to start a replica, as stated or from the scenario; None if neither states them."""
     growth = case.scenario.assume.growth
-    return _parsed_quantity(text, "s", "--cold-start 5min") if text else 0.0 if growth is None else float(growth.start)
+    return _parsed_quantity(text, "s", "--cold-start 5min") if text else None if growth is None else float(growth.start)
 
 
 def _parsed_watts(text: str) -> float:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.paths import REFERENCES, at
 from costmodel.documents.reader.folders import has
+from costmodel.documents.reader.hub_names import is_other_name
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.resolved_scenario import counted_by_gpus, gpus_of_flags
 from costmodel.equations.parallelism.counts import world_size
@@ -158,7 +159,9 @@ def _named_document(case: LoadedScenario, path: str) -> NamedDocument:
     reference = REFERENCES[path]
     document: Any = getattr(case, reference.held)
     changed = isinstance(at(case.tree, path), dict) and _has_changed_figures(reference.kind, document)
-    return NamedDocument(document.name, document.title, changed)
+    asked = [name for name, shape in case.hub.items() if shape == document.name and is_other_name(name, shape)]
+    title = f"{asked[0]} (same shape as {document.title})" if asked else document.title
+    return NamedDocument(document.name, title, changed)
 
 
 def _has_changed_figures(kind: str, document: Any) -> bool:

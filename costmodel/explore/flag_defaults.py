@@ -197,6 +197,10 @@ def _default_nodes(case: LoadedScenario) -> tuple[int, str]:
     return nodes, f"enough GPUs for {_ROOM:g} × the {flags.held}; --gpus sets it"
 
 
+_FIRST_RATE, _LEAST_RATE = 10.0, 0.01  # requests/s that are tried first, and at least
+_STEP, _NEAR = 1.3, 1.02  # from one rate to the next without a bound; of two bounds that are near enough
+
+
 def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) -> tuple[DenseModel, bool]:
     """The largest dense model that a budget can train on its optimal tokens; and whether a limit stops a larger one.
 
@@ -224,6 +228,26 @@ def _affordable(budget: float, cost: float, parameters: float) -> float:
     """Compute-optimal parameters for a budget, at the cost per FLOP of a model that is already priced."""
     work = six_n_flop(parameters, optimal_tokens(parameters, TOKENS_PER_PARAMETER))
     return float(optimal_parameters(affordable_flop(work, cost, budget), TOKENS_PER_PARAMETER))
+
+
+def highest_affordable(budget: float, cost_of: Callable[[float], float]) -> float:
+    """The highest request rate [1/s] whose cost is within a budget, to about 2 %; the lowest tried if none is.
+
+    cost_of: the cost of a rate [USD], which whole nodes raise in steps
+    """
+    held, over, rate = 0.0, math.inf, _FIRST_RATE
+    while over > _NEAR * held and rate >= _LEAST_RATE:
+        cost = cost_of(rate)
+        held, over = (rate, over) if cost <= budget else (held, rate)
+        likely = rate * budget / cost if cost > 0 else math.nan
+        if math.isinf(over):
+            wanted = max(likely, _STEP * held) if math.isfinite(likely) else _STEP * held
+        elif held:
+            wanted = math.sqrt(held * over)
+        else:
+            wanted = min(likely, over / _STEP) if math.isfinite(likely) else over / _STEP
+        rate = float(f"{wanted:.3g}")
+    return held or rate
 
 
 def training_flags(model: DenseModel) -> dict[str, str]:

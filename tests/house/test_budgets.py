@@ -15,7 +15,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
     "commands": 5_950,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
-    "documents": 6_210,  # with counts in names, of checkpoints, shapes, types and software, traces, quick validation
+    "documents": 6_220,  # with counts in names, of checkpoints, shapes, types and software, traces, quick validation
     "documents/schemas": 5_800,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_520,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_620,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain
@@ -33,7 +33,7 @@ BUDGETS = {
     "explore/serving": 4_000,  # a model on every machine, points of benchmarks, the limit that binds
     "ground": 2_150,  # with durations in a given unit
     "report": 1_600,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 11_480,  # all faces of a question, views of plans, patches of documents, what buy says, rings
+    "report/answers": 11_600,  # all faces of a question, views of plans, patches of documents, what buy says, rings
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_900,  # with short answers that fit a screen whatever is asked
     "server": 1_250,
@@ -52,7 +52,7 @@ class Ceiling(NamedTuple):
 
 CEILINGS = {
     "imports, % of code lines": Ceiling(11.1, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(507, slack=10, target=200),
+    "files": Ceiling(509, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(6, slack=5),
     "imports in the longest chain": Ceiling(57, slack=2, target=25),
     "import circles": Ceiling(0, slack=0),

@@ -227,6 +227,15 @@ def is_own_name(name: str, shape: str) -> bool:
     return is_name and squeezed(last_part(name)).removeprefix("meta") == squeezed(shape)
 
 
+def is_other_name(name: str, shape: str) -> bool:
+    """Whether a bare name is of another model of the same shape, and states no type of its weights.
+
+    >>> is_other_name("llama-3.3-70b", "llama-3.1-70b"), is_other_name("llama-3.1-70b-fp8", "llama-3.1-70b")
+    (True, False)
+    """
+    return not is_own_name(name, shape) and name_words(name, shape) == f"the shape of {name}"
+
+
 def _shortened_names(name: str) -> Iterator[str]:
     """The name, and the name with one more ending removed each time."""
     before = ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,43 +14,45 @@ from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import is_money
 from costmodel.equations.kernels.flop import optimal_parameters, optimal_tokens, six_n_flop
-from costmodel.equations.parallelism.counts import fleet_ranks, world_ranks
 from costmodel.equations.run.economics import (
     affordable_flop,
     break_even_rate,
     cost_difference,
     hosted_cost,
     payback_time,
-    purchase_capital,
     run_cost,
     share,
     site_power,
-    unused_write_off,
-    whole_node_price,
-    written_off,
 )
 from costmodel.equations.run.uncertainty import missed_chance
-from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
-from costmodel.estimate.machine.price import AcceleratorPrice, hourly_price, listed_price, rated_power
+from costmodel.equations.serving.serving_economics import MONTH
+from costmodel.estimate.machine.price import AcceleratorPrice, hourly_price, rated_power
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
 from costmodel.explore.purchase.offers import (
     ON_DEMAND,
     STATED_API,
-    YEAR,
     HostedOffer,
     Machine,
     Offers,
     dearest_on_demand,
     site_terms,
 )
+from costmodel.explore.purchase.purchase import (
+    Purchase,
+    Rent,
+    gpus_used,
+    money_figures,
+    rent_of_gpus_and_nodes,
+    traced_price,
+)
 from costmodel.explore.purchase.smallest_size import CHANCE, chance_tree, evaluate_trial, trees_at_prices
 from costmodel.explore.search.rank import UNWATCHED, Watcher
 from costmodel.explore.search.required_chance import preferred_chance, stated_chance
-from costmodel.explore.workload_interface import KnownPlans, MissedLimit, SmallestPlans, Trial, Workload
+from costmodel.explore.workload_interface import KnownPlans, MissedLimit, SmallestPlans, Workload
 from costmodel.ground.equation import Number, leaf
-from costmodel.ground.errors import CostModelError, fail
+from costmodel.ground.errors import CostModelError, Fault, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import show
 
@@ -57,158 +60,11 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.equation_trees import ExplainedFigure
 
 MOST = 65_536.0  # accelerators of a machine that are looked at
-# Shorter jobs do not get these terms, where an offer states none: a month reserved, a year bought. Assumed.
-LEAST_TERM = {"reserved": 30 * 86400.0, "purchase": 365 * 86400.0}
 _CHEAP = ("purchase", "spot", "reserved", "capacity block")  # then list prices on demand
 _RISEN = 1.005  # times a price, from which on another one is dearer: judged
 WHOLE_JOB = ("run_time", "run_cost")  # results of a job with an end
+RENT = "rent_per_month"  # of a service
 SIZE = ("plan.replicas=", "cluster.nodes=")  # settings of a plan that make it that large
-OTHER_TERMS = ("spot", "purchase")  # prices that do not compare with a rent that stays: for the reader to judge
-
-
-@record
-class Rent:
-    """The rent of a plan [USD]: for the accelerators in use, and for all accelerators of its nodes.
-
-    each: the seller rents parts of a node
-    """
-
-    in_use: float
-    whole: float
-    each: bool = False
-
-    @property
-    def billed(self) -> float:
-        """What the seller bills: whole nodes, unless parts of a node are rented."""
-        return self.in_use if self.each else self.whole
-
-
-@record
-class Purchase:
-    """A machine with the smallest plans on it that meet every limit.
-
-    trial: the result of the plan with the required chance; None if there is no such plan
-    """
-
-    machine: Machine
-    plans: SmallestPlans
-    trial: Trial | None = None
-    runs: float = 0.0  # published ones on its accelerator
-    each: float = math.nan  # power that a site supplies for a node, W
-
-    @property
-    def settings(self) -> tuple[str, ...]:
-        """The settings of the machine and its price."""
-        return *self.machine.settings, *self.machine.price
-
-    @property
-    def works(self) -> bool:
-        """Whether a plan meets every limit with the required chance."""
-        return self.trial is not None and self.trial.works
-
-    @property
-    def price(self) -> AcceleratorPrice | None:
-        """The price of the machine; None if no plan works on it."""
-        price = None if self.trial is None or self.trial.about is None else self.trial.about.price
-        if price is None or price.listed is None or price.listed.bought is None or not self.works:
-            return price
-        return replace(price, nodes=self.nodes)
-
-    @property
-    def rents_each(self) -> bool:
-        """Whether its price list states that parts of a node are rented."""
-        listed = None if self.price is None else self.price.listed
-        return listed is not None and listed.in_part
-
-    @property
-    def capital(self) -> float:
-        """The purchase price of its nodes [USD]; NaN for rented nodes."""
-        price = self.price
-        if price is None or price.listed is None or price.listed.bought is None:
-            return math.nan
-        return float(purchase_capital(self.nodes, price.listed.bought.capital))
-
-    @property
-    def time(self) -> float:
-        """The time of the whole job [s]; infinite for a job without an end."""
-        time = math.nan if self.trial is None else self.trial.costs.get("run_time", math.nan)
-        return time if math.isfinite(time) else math.inf
-
-    @property
-    def paid_time(self) -> float:
-        """The time [s] that costs cover: the whole job, or a month for a job without an end."""
-        return MONTH if math.isinf(self.time) else self.time
-
-    @property
-    def least_term(self) -> float:
-        """The shortest rental or ownership time [s] that the seller accepts."""
-        return self.machine.term or LEAST_TERM.get(self.machine.sold, 0.0)
-
-    @property
-    def life(self) -> float:
-        """The time [s] after which a purchase is sold or written off; infinite for rent."""
-        listed = None if self.price is None else self.price.listed
-        return math.inf if listed is None or listed.bought is None else float(listed.bought.life)
-
-    @property
-    def terms_fit(self) -> bool:
-        """Whether the job lasts at least the rental term, and ends before a purchase is written off."""
-        return self.least_term <= self.time and (math.isinf(self.time) or self.time <= self.life)
-
-    @property
-    def is_lasting_rent(self) -> bool:
-        """Whether it is a rent that cannot be taken away, and that does not bind an endless job for a year."""
-        binds = math.isinf(self.time) and self.machine.term >= YEAR
-        return self.machine.sold not in OTHER_TERMS and not binds
-
-    @property
-    def parts(self) -> float:
-        """The number of parts that can be rented separately: engines, or the nodes that hold them."""
-        engines = float(len(self.engines))
-        return engines if self.rents_each else min(self.nodes, engines)
-
-    @property
-    def gpus(self) -> float:
-        """The number of accelerators of the plan."""
-        return self.plans.safe.gpus if self.works and self.plans.safe is not None else math.nan
-
-    @property
-    def nodes(self) -> float:
-        """The number of nodes that hold these accelerators."""
-        about = self.trial.about if self.trial is not None else None
-        if about is None or not self.works:
-            return math.nan
-        return float(share(accelerators_rented(self.gpus, about.built), about.built))
-
-    @property
-    def idle(self) -> float:
-        """The accelerators of these nodes that the plan does not use."""
-        about = self.trial.about if self.trial is not None else None
-        return math.nan if about is None or not self.works else self.nodes * about.built - self.gpus
-
-    @property
-    def power(self) -> float:
-        """The site power [W] for these nodes."""
-        return self.nodes * self.each
-
-    @property
-    def built(self) -> float:
-        """The number of accelerators in one node."""
-        return math.nan if self.trial is None or self.trial.about is None else self.trial.about.built
-
-    @property
-    def engines(self) -> tuple[float, ...]:
-        """The accelerators of each replica of a service; of any other job, those of the whole job."""
-        count = 1.0 if self.trial is None else self.trial.costs.get("replicas", 1.0)
-        return (float(share(self.gpus, count)),) * int(count)
-
-    def rent(self, time: float, gpus: float | None = None) -> Rent:
-        """The rent for `time` seconds of the plan's accelerators, or of `gpus`; NaN without a plan or a price."""
-        price, about = self.price, self.trial.about if self.trial is not None else None
-        if price is None or about is None or not self.works:
-            return Rent(math.nan, math.nan)
-        in_use, whole = _rent_of_gpus_and_nodes(price, time, self.gpus if gpus is None else gpus, about.built)
-        return Rent(float(in_use), float(whole), self.rents_each)
 
 
 MISS = "miss"  # of a chance: that a limit is not kept
@@ -225,7 +81,16 @@ def _chance_to_miss_tree(tree: ExplainedFigure) -> ExplainedFigure:
 
 
 _TURNS = {"turn": "1/s", "payback": "s"}
-UNITS = {"GPUs": "1", "nodes": "1", "idle": "1", "price": "USD/s", "site power": "J/s"}  # of figures that are no money
+# Of figures that are no money.
+UNITS = {
+    "GPUs": "1",
+    "nodes": "1",
+    "idle": "1",
+    "price": "USD/s",
+    "site power": "J/s",
+    "pays after": "s",
+    "billed": "1",
+}
 
 
 def _averaged_over_day(tree: ExplainedFigure, traffic: float) -> ExplainedFigure:
@@ -234,61 +99,6 @@ def _averaged_over_day(tree: ExplainedFigure, traffic: float) -> ExplainedFigure
 
     part = ExplainedFigure("load of all hours over the fullest", traffic, "1")
     return ExplainedFigure(tree.name, tree.value / traffic, tree.unit, operation="divide", beneath=[tree, part])
-
-
-def _gpus_used(row: Purchase) -> Number:
-    """The number of accelerators of a plan, traced to its degrees or its replicas."""
-    keys = {} if row.trial is None or row.trial.kept is None else row.trial.kept.keys
-    degrees = [leaf(size, name) for name in ("dp", "tp", "cp", "pp") if isinstance(size := keys.get(name), int | float)]
-    if len(degrees) == 4 and math.prod(map(float, degrees)) == row.gpus:
-        return world_ranks(*degrees)
-    if len(row.engines) > 1:
-        return fleet_ranks(leaf(len(row.engines), "replicas"), leaf(row.engines[0], "GPUs of a replica"))
-    return leaf(row.gpus, "GPUs of the plan")
-
-
-def _traced_price(price: AcceleratorPrice, accelerator: str) -> Number:
-    """The traced price of an accelerator [USD/s]: the cost of owning it, or a list price with source and date."""
-    listed = price.listed
-    if listed is None:
-        return leaf(price.each, "price")
-    if listed.hourly is not None:
-        name = f"list price, {listed.source or price.node}, {listed.date}"
-        listed = listed.model_copy(update={"hourly": leaf(listed.hourly, name)})
-    used = leaf(price.accelerators, "GPUs of a node")
-    node = read("node", price.node).model_copy(update={"price": listed, "accelerators": used})
-    return listed_price(node, read("accelerator", accelerator))
-
-
-def _rent_of_gpus_and_nodes(
-    price: AcceleratorPrice, time: Number, used: Number, built: Number, each: Number | None = None
-) -> tuple[Number, Number]:
-    """The rent of the accelerators in use, and of whole nodes; for bought nodes both are the latter."""
-    each = whole_node_price(price.each if each is None else each, price.accelerators, price.built)
-    whole = run_cost(time, accelerators_rented(used, built), each)
-    is_bought = price.listed is not None and price.listed.bought is not None
-    return whole if is_bought else run_cost(time, used, each), whole
-
-
-def money_figures(row: Purchase, time: float) -> dict[str, Number]:
-    """The accelerators, nodes and costs of a machine's plan for `time` seconds, each figure with its origin."""
-    used, built = _gpus_used(row), leaf(row.built, "GPUs of a node")
-    found = {"GPUs": used, "nodes": share(accelerators_rented(used, built), built)}
-    price = row.price
-    if price is None:
-        return found
-    found["price"] = _traced_price(price, row.machine.accelerator)
-    found["rent"], found["whole nodes"] = _rent_of_gpus_and_nodes(
-        price, leaf(time, "time"), used, built, found["price"]
-    )
-    if price.listed is not None and price.listed.bought is not None:
-        owned = price.listed.bought
-        found["capital"] = purchase_capital(row.nodes, owned.capital)
-        resale = purchase_capital(row.nodes, owned.resale)
-        found["write-off"] = written_off(found["capital"], resale, owned.life, time)
-        found["unused"] = unused_write_off(found["write-off"], owned.utilisation)
-        found["power"] = cost_difference(cost_difference(found["rent"], found["write-off"]), found["unused"])
-    return found
 
 
 def _name_of_billed_rent(row: Purchase) -> str:
@@ -326,20 +136,20 @@ class PurchaseComparison:
     rows: tuple[Purchase, ...]
     safe: float
     count: int
+    plans: PlansByMachine  # which finds those of further machines and settings
     hosted: tuple[HostedOffer, ...] = ()
     power: float = math.inf  # that the site has, W
     choices: tuple[Choice, ...] = ()
     traffic: float = 1.0
     most: float = MOST  # accelerators of a machine
     late: bool = False
-    known: Mapping[tuple[str, ...], KnownPlans] = field(default_factory=dict)  # by the settings of a machine
 
-    @property
+    @functools.cached_property
     def working(self) -> tuple[Purchase, ...]:
         """The machines with a plan that meets every limit."""
         return tuple(row for row in self.rows if row.works)
 
-    @property
+    @functools.cached_property
     def best(self) -> Purchase | None:
         """The cheapest rent on demand; if there is none, the cheapest on other terms that fit the job.
 
@@ -352,7 +162,9 @@ class PurchaseComparison:
     def least_missed(self) -> tuple[Purchase, MissedLimit] | None:
         """The rent on demand that exceeds only the budget, and by the least; None if there is none."""
         alone = [(row, row.plans.missed[0]) for row in self.rows if not row.works and len(row.plans.missed) == 1]
-        dear = [each for each in alone if each[1].column == "run_cost" and each[0].machine.sold in ("", ON_DEMAND)]
+        dear = [
+            each for each in alone if each[1].column in (RENT, "run_cost") and each[0].machine.sold in ("", ON_DEMAND)
+        ]
         return min(dear, key=lambda each: each[1].likely, default=None)
 
     @property
@@ -368,6 +180,14 @@ class PurchaseComparison:
         others.sort(key=lambda row: best is None or row.machine.accelerator == best.machine.accelerator)
         alike = (row for row in others if best is not None and terms_order(row) == terms_order(best))
         return next(alike, next(iter(others), None))
+
+    @property
+    def alike(self) -> tuple[Purchase, ...]:
+        """The answer and the machines on the same kind of terms that fit the job, cheapest first."""
+        best = self.best
+        return tuple(
+            row for row in filter(self._terms_fit, self.working) if best and terms_order(row) == terms_order(best)
+        )
 
     @property
     def stopped(self) -> bool:
@@ -442,14 +262,14 @@ class PurchaseComparison:
         if expected is not None and math.isfinite(self.smaller.in_use) and best.price is not None:
             found["least GPUs"] = leaf(expected.gpus, "GPUs by expected figures")
             time = leaf(best.paid_time, "time")
-            rents = _rent_of_gpus_and_nodes(
+            rents = rent_of_gpus_and_nodes(
                 best.price, time, found["least GPUs"], leaf(best.built, "GPUs of a node"), ours["price"]
             )
             found["least rent"], found["least whole rent"] = rents
         if (dear := self.dearest) is not None:
-            used, built = _gpus_used(best), leaf(best.built, "GPUs of a node")
-            each = found["dear price"] = _traced_price(dear, best.machine.accelerator)
-            found["dear rent"] = _rent_of_gpus_and_nodes(dear, leaf(best.paid_time, "time"), used, built, each)[
+            used, built = gpus_used(best), leaf(best.built, "GPUs of a node")
+            each = found["dear price"] = traced_price(dear, best.machine.accelerator)
+            found["dear rent"] = rent_of_gpus_and_nodes(dear, leaf(best.paid_time, "time"), used, built, each)[
                 not best.rents_each
             ]
         if math.isfinite(self.budget) and "rent" in ours:
@@ -464,7 +284,7 @@ class PurchaseComparison:
             paid = ours[_name_of_billed_rent(best)]
             found["difference"] = cost_difference(cost, paid)
             least = share(paid, leaf(best.parts, "parts that are rented"))
-            found["turn"] = break_even_rate(self._answered, least, cost)
+            found["turn"] = break_even_rate(self.answered, least, cost)
         return found
 
     def _plan_trees(
@@ -501,6 +321,8 @@ class PurchaseComparison:
         def figures() -> dict[str, Number]:
             """The money, and the power where it is limited."""
             found = money_figures(row, row.paid_time)
+            if "capital" in found:
+                found |= self._figures_of_use(row)
             if math.isfinite(self.power):
                 found["site power"] = node_site_power(vary_any(self.asked.case, row.settings), row.nodes)
             return found
@@ -532,6 +354,29 @@ class PurchaseComparison:
         saved = cost_difference(self.billed, money_figures(row, best.paid_time)["power"])
         return float(payback_time(row.capital, best.paid_time, saved)) if saved > 0 else math.inf
 
+    def _figures_of_use(self, row: Purchase) -> dict[str, Number]:
+        """The monthly rent on demand of as many accelerators as are bought, and the time of use that pays the capital:
+        at the price of the answer, if that is a rent of them, else of their usual offer.
+        """
+        best, part, used = self.best, row.machine.accelerator, leaf(row.gpus + row.idle, "GPUs of its nodes")
+        if best is not None and best.price is not None and best.machine.accelerator == part and not best.capital > 0:
+            each = traced_price(best.price, part)
+        elif (usual := read("accelerator", part).offer) is not None:
+            each = leaf(hourly_price(read("node", usual.node)) / 3600, f"price of {usual.node}")
+        else:
+            return {}
+        own, rent = money_figures(row, MONTH), run_cost(leaf(MONTH, "a month"), used, each)
+        saved = cost_difference(rent, own["power"])
+        return {"rent alike": rent, "pays after": payback_time(own["capital"], MONTH, saved)}
+
+    def rent_alike(self, row: Purchase) -> tuple[float, float]:
+        """The monthly rent on demand of as many accelerators as are bought [USD], and the time of use that pays the
+        capital [s]; NaN if no such rent is known.
+        """
+        found = self._figures_of_use(row)
+        rent, time = (float(found.get(name, math.nan)) for name in ("rent alike", "pays after"))
+        return rent, time if time > 0 else math.nan
+
     @property
     def smaller(self) -> Rent:
         """The rent of the best machine for a service sized by expected figures only; NaN for other jobs.
@@ -552,7 +397,7 @@ class PurchaseComparison:
             time = row.trial.costs.get(self.asked.usual_result, math.nan)
         return math.inf if math.isnan(rent * time) else rent * time
 
-    @property
+    @functools.cached_property
     def dearest(self) -> AcceleratorPrice | None:
         """The highest list price on demand of the best machine's accelerator, if it exceeds the best price.
 
@@ -573,7 +418,7 @@ class PurchaseComparison:
         best, dear = self.best, self.dearest
         if best is None or dear is None:
             return math.nan
-        return float(_rent_of_gpus_and_nodes(dear, best.paid_time, best.gpus, best.built)[not best.rents_each])
+        return float(rent_of_gpus_and_nodes(dear, best.paid_time, best.gpus, best.built)[not best.rents_each])
 
     @property
     def budget(self) -> float:
@@ -631,10 +476,10 @@ class PurchaseComparison:
 
     def turn(self, offer: HostedOffer, rent: float) -> float:
         """The request rate [1/s] at which an API costs as much as a monthly rent."""
-        return float(break_even_rate(self._answered, rent, self.hosted_cost(offer)))
+        return float(break_even_rate(self.answered, rent, self.hosted_cost(offer)))
 
     @property
-    def _answered(self) -> float:
+    def answered(self) -> float:
         """The requests per second that the best machine answers."""
         return math.nan if self.best is None or self.best.trial is None else self.best.trial.costs["requests_per_s"]
 
@@ -663,13 +508,10 @@ def buy(
         if limit.column in WHOLE_JOB and (missing := asked.missing_input("run_time")):
             raise _unknown_length_fault(asked, limit.column, missing)
     safe = stated_chance(asked.case) or preferred_chance(asked.case) or 0.0
-    machines, plans = (
-        sorted(offers.machines, key=_expected_price_order),
-        _SmallestPlansByMachine(asked, safe, most, power),
-    )
+    machines, plans = sorted(offers.machines, key=_expected_price_order), PlansByMachine(asked, safe, most, power)
     rows = [plans.bought(machine) for machine in pace.taken(machines, len(machines))]
     hosted = offers.hosted if asked.request_tokens is not None else ()
-    found = PurchaseComparison(asked, tuple(rows), safe, len(machines), hosted, power, most=most, known=plans.known)
+    found = PurchaseComparison(asked, tuple(rows), safe, len(machines), plans, hosted, power, most=most)
     faults = [row.plans.fault for row in rows if row.plans.fault is not None]
     if rows and len(faults) == len(machines) and len({fault.code for fault in faults}) == 1:
         raise CostModelError(faults[0])
@@ -709,43 +551,65 @@ def _expected_price_order(machine: Machine) -> int:
     return _CHEAP.index(machine.sold) if machine.sold in _CHEAP else len(_CHEAP)
 
 
-class _SmallestPlansByMachine:
-    """The smallest plans on each machine, found once for all of its prices unless a limit bounds money."""
+class PlansByMachine:
+    """The smallest plans on each machine, found once for all of its prices unless a limit bounds the cost of a job."""
 
     def __init__(self, asked: Workload, safe: float, most: float, power: float) -> None:
         self.asked, self.safe, self.most, self.power = asked, safe, most, power
-        bounded = (limit.column for limit in stated_limits(asked.case.scenario.limits))
-        self.by_price = any(is_money(column) for column in bounded)
-        self.found = dict[tuple[str, ...], tuple[SmallestPlans, float, float]]()
+        limits = stated_limits(asked.case.scenario.limits)
+        rents = (limit.value for limit in limits if limit.column == RENT and limit.kind == "at_most")
+        self.budget = min(rents, default=math.inf)  # of a month: kept by what is billed, which the search does not know
+        if math.isfinite(self.budget):
+            self.asked = asked.for_case(vary_any(asked.case, (f"limits.{RENT}.at_most=null",)))
+        self.by_price = any(is_money(limit.column) for limit in stated_limits(self.asked.case.scenario.limits))
+        self.found = dict[tuple[object, ...], tuple[SmallestPlans, float, float]]()
         self.known = dict[tuple[str, ...], KnownPlans]()  # of a machine, where its prices are looked at one by one
 
-    def bought(self, machine: Machine) -> Purchase:
-        """The purchase of a machine at one of its prices."""
-        asked, settings = self.asked, (*machine.settings, *machine.price)
-        key = settings if self.by_price else machine.settings
+    def bought(self, machine: Machine, safe: float | None = None, *, whole: bool = True) -> Purchase:
+        """The purchase of a machine at one of its prices; safe: the required chance, if it is another one.
+
+        whole: with ranges of its results, and the answer that explains them
+        """
+        settings, wanted = (*machine.settings, *machine.price), self.safe if safe is None else safe
         try:
-            if key not in self.found:
-                varied = asked.for_case(vary_any(asked.case, key))
-                each = float(node_site_power(varied.case))
-                most, full = self.most, math.isfinite(self.power) or self.most < MOST
-                if math.isfinite(self.power):
-                    most = min(most, (0.0 if math.isnan(each) else self.power // each) * float(varied.case.node.built))
-                    if most < 1:
-                        words = (
-                            "no power of a node is known" if math.isnan(each) else f"a node takes {show(each, 'J/s')}"
-                        )
-                        raise fail("D016", f"{words}, and the site has {show(self.power, 'J/s')}")
-                known = self.known.setdefault(machine.settings, {})
-                plans = varied.smallest_plans(self.safe, most, full=full, known=known)
-                self.found[key] = plans, varied.measured_runs, each
-            plans, runs, each = self.found[key]
+            plans, runs, each = self._plans(machine, wanted)
         except CostModelError as error:
             return Purchase(machine, SmallestPlans(fault=error.faults[0]))
         if plans.safe is None:
             return Purchase(machine, plans, runs=runs, each=each)
-        looked_at = (asked.usual_result, f"{asked.usual_result}_high", asked.chance)
-        trial = evaluate_trial(asked, (*settings, *plans.safe.settings), results=looked_at, whole=True)
-        return Purchase(machine, plans, trial, runs, each)
+        asked = self.asked
+        ranges = (f"{asked.usual_result}_high", asked.chance) if whole else ()
+        results, every = (asked.usual_result, *ranges), (*settings, *plans.safe.settings)
+        trial = evaluate_trial(asked, every, results=results, whole=whole)
+        return self._within_budget(Purchase(machine, plans, trial, runs, each))
+
+    def _plans(self, machine: Machine, safe: float) -> tuple[SmallestPlans, float, float]:
+        """The smallest plans, the measured runs of the machine, and the site power of a node [W]."""
+        settings = (*machine.settings, *machine.price) if self.by_price else machine.settings
+        if (settings, safe) not in self.found:
+            varied = self.asked.for_case(vary_any(self.asked.case, settings))
+            each = float(node_site_power(varied.case))
+            most, full = self.most, math.isfinite(self.power) or self.most < MOST
+            if math.isfinite(self.power):
+                most = min(most, (0.0 if math.isnan(each) else self.power // each) * float(varied.case.node.built))
+                if most < 1:
+                    words = "no power of a node is known" if math.isnan(each) else f"a node takes {show(each, 'J/s')}"
+                    raise fail("D016", f"{words}, and the site has {show(self.power, 'J/s')}")
+            known = self.known.setdefault(machine.settings, {})
+            plans = varied.smallest_plans(safe, most, full=full, known=known)
+            self.found[settings, safe] = plans, varied.measured_runs, each
+        return self.found[settings, safe]
+
+    def _within_budget(self, row: Purchase) -> Purchase:
+        """The purchase; without a plan if a month of it is billed above the budget, or if its price is not known."""
+        billed = row.rent(MONTH).billed
+        if not row.works or math.isinf(self.budget) or billed <= self.budget:
+            return row
+        if math.isnan(billed):
+            fault = Fault("D016", f"{row.machine.node} has no known price to compare with the budget")
+            return replace(row, plans=SmallestPlans(fault=fault), trial=None)
+        over = MissedLimit(RENT, self.budget, billed, row.gpus, billed)
+        return replace(row, plans=SmallestPlans(missed=(over,), count=row.plans.count), trial=None)
 
 
 def node_site_power(case: LoadedScenario, nodes: float = 1.0) -> Number:

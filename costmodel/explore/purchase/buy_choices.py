@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.schemas.measurement import MeasuredTable, Run
 from costmodel.equations.run.economics import rate, run_cost, run_time, share, tokens_per_step
 from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
 from costmodel.estimate.shared.results import stated_limits
-from costmodel.explore.purchase.buy import OTHER_TERMS, SIZE, Choice, Purchase, PurchaseComparison
+from costmodel.explore.purchase.buy import SIZE, Choice, PurchaseComparison
 from costmodel.explore.purchase.offers import Machine
+from costmodel.explore.purchase.purchase import OTHER_TERMS, Purchase
 from costmodel.explore.purchase.smallest_size import evaluate_trial
 from costmodel.explore.search.required_chance import stated_chance
 from costmodel.explore.workload_flags import keys_of
-from costmodel.explore.workload_interface import KnownPlans, SmallestPlans
-from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
@@ -29,23 +27,31 @@ if TYPE_CHECKING:
 
 TOKEN_LIMIT = "50ms"  # an example of a limit on each token: 20 tokens a second, faster than people read; judged
 _AS_DEAR = 0.995  # judged: of a rent, from which another one is no choice
+_NARROW, _NARROWED = 3, 3.0  # machines tried in 8 bits; times the answer's cost from which 8 bits do not help: judged
 SURER = 0.95  # a chance above the usual one, of a plan that is offered beside it: judged
 
 
 def with_choices(found: PurchaseComparison) -> PurchaseComparison:
-    """The result with its choices: other offers first, then by how much they change the cost."""
+    """The result with its choices: what saves most first, then what costs least more, last what has no price."""
     best = found.best
     if best is None or best.plans.safe is None:
         return found
     nodes = [row.machine.node for row in found.working]  # a flag leads to an offer where it is the only one of a node
-    here = ("--node", best.machine.node) if len({row.machine.node for row in found.rows}) > 1 else ()
-    plans = (*_size_choices(found, best), *_smaller_type_choice(found, best), *_token_limit_choice(found, best))
-    choices = [replace(each, flags=(*each.flags, *here)) for each in plans]
+    choices = [*_size_choices(found, best), *_smaller_type_choice(found)]
+    choices += _token_limit_choice(found, best)
+    several = len({row.machine.node for row in found.rows}) > 1
+    choices = [replace(each, flags=(*each.flags, "--node", each.row.machine.node) if several else each.flags)
+               for each in choices]  # fmt: skip
     choices += [Choice("offer", row, ("--node", row.machine.node) if nodes.count(row.machine.node) == 1 else ())
                 for row in found.to_judge]  # fmt: skip
-    known = [(choice.key != "offer", -abs(found.dearer(choice.row)), choice) for choice in choices]
-    known.sort(key=lambda each: (each[0], each[1] if math.isfinite(each[1]) else 0.0))
-    return replace(found, choices=tuple(choice for *_, choice in known))
+    known = [(apart if math.isfinite(apart := found.dearer(choice.row)) else math.inf, choice) for choice in choices]
+    known.sort(key=lambda each: each[0])
+    return replace(found, choices=tuple(choice for _, choice in known))
+
+
+def _with(machine: Machine, *settings: str) -> Machine:
+    """The machine with additional settings."""
+    return replace(machine, settings=(*machine.settings, *settings))
 
 
 def _size_choices(found: PurchaseComparison, best: Purchase) -> Iterator[Choice]:
@@ -53,22 +59,26 @@ def _size_choices(found: PurchaseComparison, best: Purchase) -> Iterator[Choice]
     expected, stated = best.plans.expected, stated_chance(found.asked.case) is not None
     chance = keys_of(found.asked.case.kind)["safe"]
     if expected is not None and best.rent(best.paid_time, expected.gpus).billed < _AS_DEAR * found.billed:
-        known = None if stated else found.known.get(best.machine.settings)
-        row = _best_machine_with(found, best, [f"{chance}=null"] if stated else [], 0.0, known)
-        if row is not None and found.rent(row).billed < _AS_DEAR * found.billed:
+        row = found.plans.bought(_with(best.machine, *([f"{chance}=null"] if stated else [])), 0.0, whole=False)
+        if row.works and found.rent(row).billed < _AS_DEAR * found.billed:
             yield Choice("fewer", row, ("--safe", "off"))
     if found.asked.request_tokens is not None and 0 < found.safe < SURER:
-        row = _best_machine_with(found, best, [f"{chance}={SURER:g}"], SURER)
-        if row is not None and row.gpus > best.gpus:
+        row = found.plans.bought(_with(best.machine, f"{chance}={SURER:g}"), SURER, whole=False)
+        if row.gpus > best.gpus:
             yield Choice("surer", row, ("--safe", f"{SURER:.0%}"))
 
 
-def _smaller_type_choice(found: PurchaseComparison, best: Purchase) -> Iterator[Choice]:
-    """The best machine with a smaller number type, if the user states none and it then costs less."""
-    asked, path = found.asked, keys_of(found.asked.case.kind)["dtype"]
-    row = _best_machine_with(found, best, [f"{path}={asked.smaller_type}"], found.safe) if asked.smaller_type else None
-    if row is not None and found.rent(row).billed < _AS_DEAR * found.billed:
-        yield Choice("type", row, ("--dtype", asked.smaller_type))
+def _smaller_type_choice(found: PurchaseComparison) -> Iterator[Choice]:
+    """The cheapest of a few machines with a smaller number type, if the user states none and it costs less."""
+    asked, path, seen = found.asked, keys_of(found.asked.case.kind)["dtype"], dict[str, Machine]()
+    for row in found.alike if asked.smaller_type else ():
+        if found.weighed_cost(row) < _NARROWED * found.billed:
+            seen.setdefault(row.machine.node, row.machine)
+    machines = [_with(machine, f"{path}={asked.smaller_type}") for machine in [*seen.values()][:_NARROW]]
+    narrow = [found.plans.bought(machine, whole=False) for machine in machines]
+    cheap = (row for row in narrow if row.works and found.rent(row).billed < _AS_DEAR * found.billed)
+    if (least := min(cheap, key=lambda row: found.rent(row).billed, default=None)) is not None:
+        yield Choice("type", least, ("--dtype", asked.smaller_type))
 
 
 def _token_limit_choice(found: PurchaseComparison, best: Purchase) -> Iterator[Choice]:
@@ -78,28 +88,9 @@ def _token_limit_choice(found: PurchaseComparison, best: Purchase) -> Iterator[C
         return
     if any("tpot" in limit.column for limit in stated_limits(found.asked.case.scenario.limits)):
         return
-    row = _best_machine_with(found, best, [f"{path}={TOKEN_LIMIT}"], found.safe)
-    if row is not None:
+    row = found.plans.bought(_with(best.machine, f"{path}={TOKEN_LIMIT}"), whole=False)
+    if row.works:
         yield Choice("tokens", row, ("--tpot", TOKEN_LIMIT))
-
-
-def _best_machine_with(
-    found: PurchaseComparison, best: Purchase, settings: Sequence[str], safe: float, known: KnownPlans | None = None
-) -> Purchase | None:
-    """The smallest plan on the best machine with additional settings.
-
-    None if no plan meets every limit with the chance `safe`. known: plans that stay the best with these settings
-    """
-    asked, machine = found.asked, replace(best.machine, settings=(*best.machine.settings, *settings))
-    wanted = (*machine.settings, *machine.price)
-    try:
-        plans = asked.for_case(vary_any(asked.case, wanted)).smallest_plans(safe, found.most, known=known)
-    except CostModelError:
-        return None
-    if plans.safe is None:
-        return None
-    trial = evaluate_trial(asked, (*wanted, *plans.safe.settings), results=(asked.usual_result,))
-    return Purchase(machine, SmallestPlans(safe=plans.safe), trial, best.runs, best.each)
 
 
 # What machines trade: speed for a user against work of a GPU, beside published runs of a model of the same shape.

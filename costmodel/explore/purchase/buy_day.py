@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.equations.run.economics import autoscaled_cost, rate, run_cost, share
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
-from costmodel.explore.purchase.buy import SIZE, PurchaseComparison, Rent
+from costmodel.explore.purchase.buy import SIZE, PurchaseComparison
 from costmodel.explore.purchase.offers import ON_DEMAND, Machine
+from costmodel.explore.purchase.purchase import Rent
 from costmodel.explore.purchase.smallest_size import CHANCE, chance_tree
 from costmodel.explore.search.rank import UNWATCHED
 from costmodel.explore.workload_interface import Trial, Workload
@@ -54,7 +55,7 @@ class Day:
     start: seconds from the decision to start a replica until it serves. price: USD/s of an accelerator of a fixed
     fleet.
     elastic: USD/s of one rented by the hour. built: accelerators of a node. lasting: a cheaper rent of the fixed fleet
-    on other terms, if there is one. lasting_price: its USD/s
+    on other terms, if there is one. lasting_price: its USD/s. assumed: whether no start is stated
     """
 
     machine: Machine
@@ -65,6 +66,7 @@ class Day:
     built: float
     lasting: Machine | None = None
     lasting_price: float = math.nan
+    assumed: bool = False
 
     @property
     def fixed(self) -> Rent:
@@ -151,14 +153,17 @@ def with_daily_average_cost(found: PurchaseComparison, rates: Sequence[float]) -
     return replace(found, rows=rows, traffic=float(traffic))
 
 
-def day_of_traffic(found: PurchaseComparison, rates: Sequence[float], start: float) -> Day | None:
+def day_of_traffic(found: PurchaseComparison, rates: Sequence[float], start: float | None) -> Day | None:
     """The replicas of the best machine's layout that each hour needs; None if no machine works.
 
+    start: seconds to start a replica; None for those in which its engine starts and reads its weights.
     Includes spares for failures if assume.availability is stated. One replica stays in hours without requests.
     """
     best, asked = found.best, found.asked
     if best is None or best.plans.safe is None or best.price is None or best.trial is None or best.trial.about is None:
         return None
+    assumed, known = start is None, best.trial.costs.get("start_time", math.nan)
+    start = known if start is None and math.isfinite(known) else start or 0.0
     after = (*rates[1:], rates[0])
     rises = [float(rate(max(then - now, 0.0), _HOUR)) for now, then in zip(rates, after, strict=True)]
     ready = [now + float(spare_rate(rise, start)) for now, rise in zip(rates, rises, strict=True)]
@@ -166,12 +171,12 @@ def day_of_traffic(found: PurchaseComparison, rates: Sequence[float], start: flo
     alone = (*best.machine.settings, *best.machine.price, *settings, "plan.replicas=1", "cluster.nodes=1")
     several = ",".join(f"{held:.6g}" for held in sorted({held for held in ready if held}))
     sizes = asked.for_case(vary_any(asked.case, alone)).scaling("", f"{several} /s", weak=False, best=False)
-    known = {f"{row.size:.6g}": row.point for row in sizes.rows(UNWATCHED)}
-    works = (row.costs for row in known.values() if row.works)
+    points = {f"{row.size:.6g}": row.point for row in sizes.rows(UNWATCHED)}
+    works = (row.costs for row in points.values() if row.works)
     least = min((float(share(costs["gpus"], costs["replicas"])) for costs in works), default=math.nan)
     hours = list[Hour]()
     for asking, held, rise in zip(rates, ready, rises, strict=True):
-        point = known[f"{held:.6g}"] if held else None
+        point = points[f"{held:.6g}"] if held else None
         if point is not None and not point.works:
             return None
         costs = {"replicas": 1.0, "gpus": least, asked.chance: 1.0} if point is None else point.costs
@@ -182,4 +187,5 @@ def day_of_traffic(found: PurchaseComparison, rates: Sequence[float], start: flo
     lasting = ((each, row.machine) for each, row in priced if row.is_lasting_rent)
     price, fixed = min(lasting, default=(math.inf, None), key=lambda each: each[0])
     other = (fixed, price) if price < best.price.each else (None, math.nan)
-    return Day(best.machine, tuple(hours), start, best.price.each, elastic, best.trial.about.built, *other)
+    priced_as = best.price.each, elastic, best.trial.about.built, *other
+    return Day(best.machine, tuple(hours), start, *priced_as, assumed=assumed)

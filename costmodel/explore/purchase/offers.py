@@ -79,6 +79,7 @@ _LARGEST = 1_000_000  # bytes of a table
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?", re.ASCII)
 _MILLION = 1e6
 YEAR = 365 * 86400.0
+NEWEST = "2026-11-09"  # of the shipped prices, by which the age of others is counted
 
 
 @record
@@ -134,6 +135,16 @@ class HostedOffer:
     def name(self) -> str:
         """Provider and model of a hosted API, in words."""
         return f"the API of {self.title}, {self.source}"
+
+
+def months_before(date: str, than: str) -> int:
+    """The months by which a date, or a year, is earlier than another date.
+
+    >>> months_before("2026-05-18", "2026-11-09"), months_before("2024", "2026-11-09")
+    (6, 23)
+    """
+    (year, month), (other, last) = ((int(text[:4]), int(text[5:7] or 12)) for text in (date, than))
+    return 12 * (other - year) + last - month
 
 
 def source_url(key: str, node: str = "") -> str:

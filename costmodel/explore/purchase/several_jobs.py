@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.serving_economics import MONTH
-from costmodel.explore.purchase.buy import MOST, UNITS, Purchase, PurchaseComparison, Rent, money_figures, terms_order
+from costmodel.explore.purchase.buy import MOST, UNITS, PurchaseComparison, terms_order
 from costmodel.explore.purchase.offers import Machine
+from costmodel.explore.purchase.purchase import Purchase, Rent, money_figures
 from costmodel.ground.equation import Number, leaf
 from costmodel.ground.record import record
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.equations.parallelism.counts import world_size
@@ -321,7 +322,8 @@ def smallest_size(
 ) -> SmallestPlans:
     """The plans on the fewest nodes, or on a few more nodes that cost less.
 
-    If only money is limited, on the most nodes. Without a limit on time or money, on the scenario's number of nodes.
+    If only money is limited, on the most nodes. Without a limit on time or money, on the scenario's number of nodes;
+    of a LoRA that states none, on the fewest that fit.
     """
     limits = [limit.column for limit in stated_limits(asked.case.scenario.limits) if limit.kind == "at_most"]
     each = float(asked.case.node.accelerators)
@@ -332,7 +334,20 @@ def smallest_size(
     if full or any(asked.columns[column].unit == "USD" for column in limits if column in asked.columns):
         several = [nodes for nodes in ladder[::-1] if full or _divides_most_batches(nodes)]
         return sizes.first([*dict.fromkeys([float(max(most // each, 1.0)), *several] if full else several)], safe)
-    return sizes.first([float(asked.case.cluster.nodes)], safe)
+    own = float(asked.case.cluster.nodes)
+    return sizes.first([sizes.fewest(own, safe) if takes_fewest(asked) else own], safe)
+
+
+def takes_fewest(asked: Workload) -> bool:
+    """Whether a job without limits takes the fewest nodes that fit: a number for all training states is far too many
+    where few parameters are trained, and no other one is stated.
+    """
+    return not states_nodes(asked.case) and getattr(asked.case.scenario.workload, "tuning", "full") != "full"
+
+
+def states_nodes(case: LoadedScenario) -> bool:
+    """Whether the number of nodes is stated, in a file or by --set, and no default."""
+    return bool(case.name) or NODES in map(path_of, case.assignments)
 
 
 def _divides_most_batches(nodes: float) -> bool:
@@ -399,6 +414,12 @@ class _TrialsByNodes:
         """The chance that the plan on `nodes` nodes meets every limit; 0 if expected figures break one."""
         trial = self.at(nodes)
         return chance_to_meet(self.asked, trial.costs) if trial.works else 0.0
+
+    def fewest(self, nodes: float, safe: float) -> float:
+        """The fewest nodes that fit with the chance: halves of a number, while they fit."""
+        while nodes > 1 and self.chance(nodes) >= safe and self.chance(math.ceil(nodes / 2)) >= max(safe, _LEAST):
+            nodes = math.ceil(nodes / 2)
+        return nodes
 
     def first(self, ladder: list[float], safe: float) -> SmallestPlans:
         """The first size of the list that meets every limit by expected figures, and the first with the chance."""

@@ -344,7 +344,7 @@ def smallest_fleets(case: ServingCase, safe: float, most: float) -> SmallestPlan
     """
     found = fleets(case, most, safe)
 
-    def plan(ranked: RankedPlan | None, *demand: str) -> SmallestPlan | None:
+    def plan(ranked: RankedPlan | None) -> SmallestPlan | None:
         """A ranked plan as settings of the scenario, with the nodes that it needs."""
         if ranked is None:
             return None
@@ -352,11 +352,15 @@ def smallest_fleets(case: ServingCase, safe: float, most: float) -> SmallestPlan
         nodes = sizes.settings(sizes.number(ranked.costs["gpus"]))
         inputs = inputs_of(serving(vary_any(case, nodes)))
         settings = settings_at(Variants(inputs, inputs_of_service), ranked)
-        every = (*nodes, *(f"{path}={value}" for path, value in settings.items()), *demand)
+        every = (*nodes, *(f"{path}={value}" for path, value in settings.items()))
         return SmallestPlan(every, ranked.costs["gpus"], ranked.costs[OWN], ranked.binding)
 
-    safely = plan(found.safe, *([f"limits.{OWN}.at_least={safe:g}"] if safe else []))
-    every = plan(found.expected), safely, found.highest, found.codes, found.fault, found.missed
+    expected, chosen = plan(found.expected), found.safe
+    alike = chosen is not None and found.expected is not None and chosen.sizes == found.expected.sizes
+    safely = expected if alike else plan(chosen)
+    if safely is not None and safe:
+        safely = replace(safely, settings=(*safely.settings, f"limits.{OWN}.at_least={safe:g}"))
+    every = expected, safely, found.highest, found.codes, found.fault, found.missed
     return SmallestPlans(*every, found.layouts)
 
 

@@ -14,25 +14,25 @@ from costmodel.estimate.serving.predict_serving import OVERLOAD
 from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
-from costmodel.explore.purchase.buy import Purchase, PurchaseComparison, Rent
+from costmodel.explore.purchase.buy import RENT, PurchaseComparison
 from costmodel.explore.purchase.buy_day import Day
 from costmodel.explore.purchase.offers import ON_DEMAND, HostedOffer, source_url
+from costmodel.explore.purchase.purchase import Purchase, Rent
 from costmodel.explore.workload_interface import SmallestPlan, Trial
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import chance_words, counted, percent, rounded_dollars, show
+from costmodel.report.answers.buy_hours import day_headlines, day_section, day_sentence
 from costmodel.report.answers.buy_plot import TradeOff
 from costmodel.report.answers.buy_sentences import (
     Decision,
     alternative_sentences,
     amount_words,
     answer_sentences,
+    api_sentence,
     billed_cell,
     chance_cell,
     cost_period,
     cost_range_sentence,
-    day_headlines,
-    day_section,
-    day_sentence,
     decisions,
     event_words,
     gpus_cell,
@@ -46,6 +46,8 @@ from costmodel.report.answers.buy_sentences import (
     number_cell,
     offers_sentence,
     only_memory_is_limited,
+    price_doubt,
+    purchase_sentence,
     sourced,
 )
 from costmodel.report.document import (
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
 
 TOP, BRIEF = 12, 2  # machines in a terminal, and in a short answer on several jobs
 DECIDED = 3  # choices of a short answer
+_RARE = 0.001  # a risk below which none is stated
 VARIED = ("cluster",)
 _HEADS = {
     "cost_per_minput": "$/M prompt",
@@ -113,7 +116,8 @@ def buy_document(
     asked, best = found.asked, found.best
     words = words_of(asked.case.kind)
     about: list[Line] = [*words.subject(asked.case, VARIED)]
-    about += [styled(line) for line in (words.load(asked.case), _limits_words(found)) if line]
+    load = f"{words.load(asked.case)}{'' if day is None else ' at the peak of --day'}"
+    about += [styled(line) for line in (load, _limits_words(found)) if line]
     about += origin_lines(asked.case)
     about += [styled("Stopped before the last machine.", BAD)] if found.stopped else []
     trials, own = (
@@ -131,6 +135,8 @@ def buy_document(
     beginning = [
         *first,
         cost_range_sentence(found),
+        purchase_sentence(found),
+        api_sentence(found),
         *([] if best is None else [offers_sentence(found)]),
         *alternative_sentences(found),
     ]
@@ -198,24 +204,26 @@ def _closing_lines(found: PurchaseComparison, day: Day | None, again: str) -> li
     """The last lines in a terminal: the answer, the choices to decide, and the next commands."""
     asked, best = found.asked, found.best
     full, brief = (" ".join(map(plain, answer_sentences(found, short=short))) for short in (False, True))
-    lines: list[Line] = [Abridged(full, short=brief, added="source of its price, ranges of its speed")]
-    money, offers = (
+    lines: list[Line] = []
+    if day is not None:
+        lines += [Abridged(day_sentence(day), short=day_sentence(day, short=True), added=_IN_USE)]
+    lines += [Abridged(full, short=brief, added="source of its price, ranges of its speed")]
+    money, api, offers = (
         Abridged(plain(words(found)), short=plain(words(found, short=True)), added=more)
-        for words, more in ((cost_range_sentence, "its range in full"), (offers_sentence, "other offers"))
-    )
-    lines += [money, *([] if best is None else [Detail([offers], "other offers", spare=1)])]
-    few_words = [] if day is None else [styled(day_sentence(day, short=True))]
+        for words, more in ((cost_range_sentence, "its range in full"), (api_sentence, "its latency"),
+                            (offers_sentence, "other offers"))
+    )  # fmt: skip
+    lines += [money, *(styled(plain(each)) for each in [purchase_sentence(found)] if each)]
+    lines += [Detail([api], "the API", spare=1)] if api_sentence(found) else []
+    lines += [] if best is None else [Detail([offers], "other offers", spare=2)]
     lines += [Abridged(plain(each), short="", added="other offers") for each in alternative_sentences(found)]
-    lines += [
-        *([] if day is None else [Detail([styled(day_sentence(day))], _IN_USE, spare=1, instead=few_words)]),
-        *(styled(line) for line in _optimal_model(found)),
-    ]
+    lines += [styled(line) for line in _optimal_model(found)]
     if best is None or best.trial is None:
         return lines
     choices = decisions(found)
-    short = [[plain([each.difference]), plain([each.missed]), plain(each.words)] for each in choices]
+    short = [[plain([each.difference]), _risk_words(each), plain(each.words)] for each in choices]
     long = [[*cells[:2], f"{cells[2]}{plain(each.more)}"] for cells, each in zip(short, choices, strict=True)]
-    heads = cost_period(found), "does not fit" if only_memory_is_limited(found) else "limit missed", "to decide"
+    heads = cost_period(found), "risk not to fit" if only_memory_is_limited(found) else "risk of a miss", "to decide"
     more = len(choices) - DECIDED
     lines += short_or_full(
         [CellTable(heads, short[:DECIDED], "rll", indent="", rest="choice")] if short else [],
@@ -223,7 +231,8 @@ def _closing_lines(found: PurchaseComparison, day: Day | None, again: str) -> li
         f"{more} more to decide" if more > 0 else "what else to know of choices",
     )
     settings = trial_settings(best.trial, searched=False)
-    own = [styled(f"This plan: {plan_command(found)}{_token_budget_note(settings)}")]
+    own: list[Line] = [shell_line("This plan:", plan_command(found))]
+    own += [styled(each) for each in _token_budget_note(settings)]
     on_it = {path: value for path, value in settings.items() if path in ("cluster.node", "cluster.nodes")}
     priced = [] if best.price is None or not best.price.known else ["--price", _price_option(best.price)]
     plans = command(asked.case, "search", *priced, settings=on_it)
@@ -236,6 +245,14 @@ def _closing_lines(found: PurchaseComparison, day: Day | None, again: str) -> li
 _IN_USE = "cost of GPUs in use by the hour"
 
 
+def _risk_words(choice: Decision) -> str:
+    """The chance that a choice misses a limit, in percent."""
+    missed = choice.missed.value if isinstance(choice.missed, Value) else None
+    if missed is None:
+        return ""
+    return f"{percent(missed, 2)}" if missed >= _RARE else f"<{percent(_RARE, 1)}"
+
+
 def plan_command(found: PurchaseComparison) -> str:
     """The command that estimates the plan of the answer; empty without one."""
     trial = None if found.best is None else found.best.trial
@@ -243,10 +260,10 @@ def plan_command(found: PurchaseComparison) -> str:
     return command(found.asked.case, "estimate", settings=settings) if settings else ""
 
 
-def _token_budget_note(settings: Mapping[str, str]) -> str:
+def _token_budget_note(settings: Mapping[str, str]) -> list[str]:
     """A note on stack.budget, which is chosen with the plan and changes its chance; empty if it was not chosen."""
     budget = settings.get(_BUDGET, "")
-    return f" (--write keeps it; without {_BUDGET}={budget} its chance is another one)" if budget else ""
+    return [f"  --write keeps the plan; without {_BUDGET}={budget} its chance is another one"] if budget else []
 
 
 _BUDGET = "stack.budget"  # the tokens of a step, which are chosen with the plan of a service
@@ -313,7 +330,8 @@ def _short_table(found: PurchaseComparison, columns: Sequence[Column], rows: Tab
     kept = [place for place, head in enumerate(heads) if head in _SHORT_COLUMNS]
     found_here = [cells for _, cells, _ in rows if tuple(_unmarked_text(cells[place]) for place in named) in
                   {each[: len(named)] for each in wanted}]  # fmt: skip
-    bare = [replace(columns[place], legend="") for place in kept]
+    stars = {place for place in kept if any(plain([cells[place]]).endswith(" *") for cells in found_here)}
+    bare = [replace(columns[place], legend=columns[place].legend if place in stars else "") for place in kept]
     return Table(bare, [[cells[place] for place in kept] for cells in found_here], rest="offer")
 
 
@@ -351,7 +369,8 @@ def _columns_and_rows(found: PurchaseComparison) -> tuple[list[Column], TableRow
     offers = any(row.machine.sold not in ("", ON_DEMAND) for row in found.rows) or bool(found.hosted)
     best, columns = found.best, _machine_columns(found, offers=offers)
     ahead = len(columns)
-    columns += [Column("GPUs"), Column("nodes", drop=3)]
+    idle = any(row.idle and not row.rents_each for row in found.working)
+    columns += [Column("GPUs"), *([_BILLED] if idle else []), Column("nodes", drop=3)]
     columns += [Column("plan", "l", drop=5, legend=_PLAN_LEGEND if asked.request_tokens is not None else "")]
     columns += [
         Column("chance", result=asked.chance, legend=f"to {event_words(found)}"),
@@ -376,7 +395,7 @@ def _columns_and_rows(found: PurchaseComparison) -> tuple[list[Column], TableRow
             blank = [""] * (len(columns) - ahead - 1 - priced)
             rows.append((math.inf, [*cells, *blank, rejection_words(found, row), *([""] * priced)], settings))
             continue
-        cells += _plan_cells(found, row, shown, apart=apart, bought=bought, priced=priced)
+        cells += _plan_cells(found, row, shown, idle=idle, apart=apart, bought=bought, priced=priced)
         rows.append((-1.0 if row is best else found.weighed_cost(row), cells, settings))
     return columns, rows
 
@@ -392,7 +411,14 @@ def _result_column(found: PurchaseComparison, name: str) -> Column:
 
 
 def _plan_cells(
-    found: PurchaseComparison, row: Purchase, shown: Sequence[str], *, apart: bool, bought: bool, priced: bool
+    found: PurchaseComparison,
+    row: Purchase,
+    shown: Sequence[str],
+    *,
+    idle: bool,
+    apart: bool,
+    bought: bool,
+    priced: bool,
 ) -> list[Cell]:
     """Table cells with the plan, chance, costs and results of a machine on which a plan works."""
     safe, name = row.plans.safe, row.machine.name
@@ -402,7 +428,9 @@ def _plan_cells(
     budget = 0 if kept is None or found.asked.request_tokens is None else int(str(kept.keys.get("budget", 0)))
     plan = "" if kept is None else f"{kept.words}{f' · {budget:,} tokens a step' if budget else ''}"
     nodes = linked(number_cell(row.nodes, "nodes"), f"nodes of {name}")
-    cells = [gpus_cell(row, name), nodes, plan]
+    billed = row.gpus if row.rents_each else row.gpus + row.idle
+    whole = [linked(number_cell(billed, "gpus"), f"billed of {name}")] if idle else []
+    cells = [gpus_cell(row, name), *whole, nodes, plan]
     cells += [linked(chance_cell(safe.chance), f"chance of {name}"), _expected_size_cell(row, safe)]
     cells += _money_cells(row, found.rent(row), apart=apart, bought=bought) if priced else []
     power = Value(show(row.power, "J/s"), row.power, "site_power_w")
@@ -425,7 +453,7 @@ def _machine_columns(found: PurchaseComparison, *, offers: bool) -> list[Column]
 
 _UNSTATED = {
     "reserved": "its seller states no term, of which a month is assumed at least",
-    "capacity block": "for days that are fixed when it is booked",
+    "capacity block": "booked ahead for fixed dates",
 }
 
 
@@ -447,18 +475,20 @@ def _money_columns(job: str, *, apart: bool, bought: bool) -> list[Column]:
 
 def _money_cells(row: Purchase, rent: Rent, *, apart: bool, bought: bool) -> list[Cell]:
     """Cells for the price, the costs and the capital of a machine."""
-    cells = list[Cell]([_hourly_price_cell(row.price, row.machine.name)])
+    cells = list[Cell]([_hourly_price_cell(row)])
     cells += [billed_cell(rent, row.machine.name)]
     cells += [linked(money_cell(rent.in_use), f"rent of {row.machine.name}")] if apart else []
     return cells + ([_capital_cell(row)] if bought else [])
 
 
-def _hourly_price_cell(price: AcceleratorPrice | None, machine: str) -> Cell:
-    """A cell with the price of an accelerator in USD per hour, which opens its origin."""
+def _hourly_price_cell(row: Purchase) -> Cell:
+    """A cell with the price of an accelerator in USD per hour and any doubt about it, which opens its origin."""
+    price = row.price
     words = "" if price is None else hourly_price(price).removesuffix(" USD/GPU/h")
     if price is None or not price.known:
         return words
-    return linked(Value(words, price.each * 3600, "price_usd_per_hour"), f"price of {machine}")
+    doubt = f"{price_doubt(row)}: " if price_doubt(row) else ""
+    return linked(Value(f"{doubt}{words}", price.each * 3600, "price_usd_per_hour"), f"price of {row.machine.name}")
 
 
 def _hosted_row(found: PurchaseComparison, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
@@ -513,7 +543,8 @@ _PRICE_LEGEND = (
     "the offer, the day on which its price was seen, and where; unverified: from general knowledge, that page was not "
     "read again"
 )
-_SHORT_COLUMNS = ("GPU", "node", "offer", "GPUs", "chance", "$/GPU/h", "cost", "site power", "time")
+_BILLED = Column("billed", legend="all GPUs of the nodes, where parts of a node are not rented")
+_SHORT_COLUMNS = ("GPU", "node", "offer", "GPUs", "billed", "chance", "$/GPU/h", "cost", "site power", "time")
 
 
 def _is_known(row: Purchase, name: str) -> bool:
@@ -593,7 +624,7 @@ def _site_power_words(found: PurchaseComparison, row: Purchase) -> str:
     return f": a node takes {show(row.each, 'J/s')}, and the site has {show(found.power, 'J/s')}, for {nodes}"
 
 
-_MISSED = {"run_cost": ("rent", "budget"), "run_time": ("a time of", "deadline")}
+_MISSED = {"run_cost": ("rent", "budget"), RENT: ("rent", "budget"), "run_time": ("a time of", "deadline")}
 
 
 def _optimal_model(found: PurchaseComparison) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.run.economics import cost_difference
-from costmodel.explore.purchase.buy import Choice, Purchase, PurchaseComparison
+from costmodel.explore.purchase.buy import Choice, PurchaseComparison
 from costmodel.explore.purchase.buy_day import Day
+from costmodel.explore.purchase.purchase import Purchase
 from costmodel.report.answers.buy import VARIED, hosted_source, plan_command, rejection_words
 from costmodel.report.data_formats.answer_fields import finite, remark_fields
 from costmodel.report.terminal.head import price_fields

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from costmodel.explore.purchase.buy import Purchase, PurchaseComparison
+from costmodel.explore.purchase.buy import PurchaseComparison
 from costmodel.explore.purchase.buy_choices import MachineCurve, PublishedRun, machine_curves, published_runs
+from costmodel.explore.purchase.purchase import Purchase
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import significant

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import collections
-import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from costmodel.documents.reader.library import read
@@ -14,29 +13,30 @@ from costmodel.documents.reader.sources import bibliography
 from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.run.economics import excess, share
 from costmodel.equations.run.uncertainty import missed_chance
-from costmodel.equations.serving.serving_economics import MONTH
+from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
 from costmodel.estimate.machine.price import AcceleratorPrice
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
-from costmodel.explore.purchase.buy import MISS, Choice, Purchase, PurchaseComparison, Rent, money_figures
-from costmodel.explore.purchase.buy_day import Day, Hour
-from costmodel.explore.purchase.offers import HostedOffer, Machine
-from costmodel.explore.purchase.smallest_size import CHANCE
+from costmodel.explore.purchase.buy import MISS, RENT, Choice, PurchaseComparison
+from costmodel.explore.purchase.offers import NEWEST, Machine, months_before
+from costmodel.explore.purchase.purchase import Purchase, Rent, money_figures
+from costmodel.explore.purchase.smallest_size import states_nodes, takes_fewest
 from costmodel.explore.workload_interface import MissedLimit
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import chance_words, counted, percent, rounded_dollars, show_time, significant
-from costmodel.report.document import Cell, Column, Headline, Section, Sentence, Table, Value, plain
+from costmodel.report.document import Cell, Sentence, Value, plain
 from costmodel.report.terminal.head import hourly_price, price_source, term_words, write_off_words
-from costmodel.report.terminal.layout import HEAD, Detail, styled
 from costmodel.report.workload_words import MONTHLY, band_cells, words_of
 
 _WORTH_SAYING = 0.05  # judged: of a budget, from which what is left has a sentence
+_UNKNOWN = 2.0  # judged: times the GPUs by expected figures, from which a size is a guess
+_OLD = 6  # months, from which the age of a price is stated
 _EARLY = 0.8  # judged: of a deadline, before which the next smaller size has a sentence
 _ENOUGH = 1.05  # judged: times P90 of the cheapest size that was tried, as a larger budget tries others
+_ROUNDED_UP = 1.005  # times an amount, of which three digits are enough
 _BRACKETS = re.compile(r" \([^)]*\)")
-_SPOT = "on spot, which may be taken away"
 
 
 # Cells whose figures open a trace on a page.
@@ -176,9 +176,9 @@ def terms_words(machine: Machine) -> str:
         return f"{machine.sold} for {term_words(machine.term)}"
     how = {
         "on demand": "on demand, without a term",
-        "reserved": "reserved, term not stated by the seller",
-        "capacity block": "as a capacity block, of days that are fixed when it is booked",
-        "spot": _SPOT,
+        "reserved": "reserved (the seller states no term)",
+        "capacity block": "as a capacity block, booked ahead for fixed dates",
+        "spot": "on spot, which may be taken away",
     }
     return how.get(machine.sold, machine.sold)
 
@@ -196,13 +196,20 @@ def cost_period(found: PurchaseComparison) -> str:
 
 def only_memory_is_limited(found: PurchaseComparison) -> bool:
     """Whether memory is the only limit, so that the chance is the chance to fit."""
+    return found.asked.request_tokens is None and states_no_limit(found)
+
+
+def states_no_limit(found: PurchaseComparison) -> bool:
+    """Whether the chance is the only limit."""
     limits = {limit.column for limit in stated_limits(found.asked.case.scenario.limits)}
-    return found.asked.request_tokens is None and not limits - {found.asked.chance}
+    return not limits - {found.asked.chance}
 
 
 def event_words(found: PurchaseComparison) -> str:
-    """What the chance refers to, as a verb: to fit in memory, or to meet every limit."""
-    return "fit in memory" if only_memory_is_limited(found) else "meet every limit"
+    """What the chance refers to, as a verb: to fit in memory, to answer all requests, or to meet every limit."""
+    if only_memory_is_limited(found):
+        return "fit in memory"
+    return "answer all requests" if states_no_limit(found) else "meet every limit"
 
 
 def offers_sentence(found: PurchaseComparison, *, short: bool = False) -> Sentence:
@@ -212,17 +219,28 @@ def offers_sentence(found: PurchaseComparison, *, short: bool = False) -> Senten
     counts = (found.count, len({row.machine.node for row in found.rows}), layouts, works, len(found.rows) - works)
     cells = [sourced(number_cell(each, "offers"), "the table of machines") for each in counts]
     apis = f" and {number_of(len(found.hosted), 'API')}" if found.hosted else ""
-    words: list[Cell] = ["Looked at: ", cells[0], f" offer{'' if counts[0] == 1 else 's'} of ", cells[1]]
+    words: list[Cell] = ["Compared: ", cells[0], f" offer{'' if counts[0] == 1 else 's'} of ", cells[1]]
     words += [f" machine{'' if counts[1] == 1 else 's'}{apis}"]
     words += [", ", cells[2], " sizes" if of_sizes else " layouts"] if layouts and not short else []
-    words += ["; ", *([] if short else [cells[3], f" meet{'s' if works == 1 else ''} every limit, "])]
+    words += ["; ", cells[3], f" {event_words(found) if works != 1 else _of_one(event_words(found))}"]
     refused = collections.Counter(_rejection_in_brief(found, row) for row in found.rows if not row.works).most_common()
     why = ", ".join(f"{count} {reason}" for reason, count in refused)
-    words += [cells[4], f" refused{'' if short else f': {why}'}"] if refused else ["none refused"]
+    does = "does" if counts[4] == 1 else "do"
+    words += [", ", cells[4], f" {does} not{'' if short else f': {why}'}"] if refused else []
     rule = "" if best is None or works < 2 or short else f". The answer is the cheapest {_sold_words(best.machine)}"
     if rule and found.working[0] is not best:
         rule += ", as cheaper ones need a purchase or a term, or can be taken away"
     return [*words, f"{rule}."]
+
+
+def _of_one(event: str) -> str:
+    """The words for one machine.
+
+    >>> _of_one("meet every limit")
+    'meets every limit'
+    """
+    verb, _, rest = event.partition(" ")
+    return f"{verb}s {rest}"
 
 
 def _rejection_in_brief(found: PurchaseComparison, row: Purchase) -> str:
@@ -233,11 +251,17 @@ def _rejection_in_brief(found: PurchaseComparison, row: Purchase) -> str:
     if plans.fault is not None:
         return plans.fault.sentence.removeprefix(f"{row.machine.accelerator} ")
     if plans.missed:
-        return "too dear" if all(each.column == "run_cost" for each in plans.missed) else "too slow"
+        return "too dear" if all(each.column in ("run_cost", RENT) for each in plans.missed) else "too slow"
     return ", ".join(reasons[code].title if code in reasons else code for code in plans.codes)
 
 
-_LIMITS = {"ttft_p99": "first token (99 in 100)", "tpot": "each token", "run_time": "time", "run_cost": "cost"}
+_LIMITS = {
+    "ttft_p99": "first token (99 in 100)",
+    "tpot": "each token",
+    "run_time": "time",
+    "run_cost": "cost",
+    RENT: "billed a month",
+}
 
 
 def limit_words(column: str) -> str:
@@ -250,11 +274,10 @@ def cost_range_sentence(found: PurchaseComparison, *, short: bool = False) -> Se
     best, dear = found.best, found.dearest
     if best is None or not math.isfinite(found.billed):
         return []
-    name, costs = best.machine.name, {} if best.trial is None else best.trial.costs
-    money: list[Cell] = [billed_cell(found.rent(best), name), " at this price"]
+    name, costs, money = best.machine.name, {} if best.trial is None else best.trial.costs, list[Cell]()
     band = linked_to_machine(band_cells(costs, "run_cost", rounded_dollars), best)
     if found.asked.request_tokens is not None:
-        money = _cost_range_by_size(found, best, short=short)
+        money = _sizes_by_chance(found, best, short=short)
     elif band:
         times = linked_to_machine(band_cells(costs, "run_time", show_time), best)
         odds = " in 8 of 10 cases, more in 1 of 10, as the predicted time may be off"
@@ -262,16 +285,16 @@ def cost_range_sentence(found: PurchaseComparison, *, short: bool = False) -> Se
     elif dear is None:
         return []
     if dear is not None and dear.listed is not None:
-        each = price_cell(dear, f"dear price of {name}")
-        money += ["; up to ", linked(money_cell(found.dear_rent), f"dear rent of {name}")]
         node = f"{read('node', dear.node).provider}, {dear.node}"
-        where = [f" at the highest price on demand of this GPU ({node}, ", each, f", {dear.listed.date})"]
-        money += [" by price"] if short else where
+        price: list[Cell] = [f" ({node}, ", price_cell(dear, f"dear price of {name}"), f", {dear.listed.date})"]
+        money += ["; " if money else "", "the dearest seller on demand", *([] if short else price), " asks "]
+        money.append(linked(money_cell(found.dear_rent), f"dear rent of {name}"))
+        money.append(" for these GPUs")
     return ["How sure the money is: ", *money, "."]
 
 
-def _cost_range_by_size(found: PurchaseComparison, best: Purchase, *, short: bool) -> list[Cell]:
-    """The range of costs over fleet sizes, each with its chance: average prediction, the answer, and a surer size."""
+def _sizes_by_chance(found: PurchaseComparison, best: Purchase, *, short: bool) -> list[Cell]:
+    """Fleet sizes, each with its bill and its chance: the average prediction, the answer, and a surer size."""
     name, expected = best.machine.name, best.plans.expected
     surer = next((choice for choice in found.choices if choice.key == "surer"), None)
     sizes = list[tuple[Cell, Cell, Cell]]()
@@ -285,26 +308,34 @@ def _cost_range_by_size(found: PurchaseComparison, best: Purchase, *, short: boo
         gpus = gpus_cell(row, owner)
         odds = linked(chance_cell(row.plans.safe.chance), f"chance of {owner}")
         sizes.append((gpus, odds, billed_cell(found.rent(row), owner)))
-    low, high = sizes[0][-1], sizes[-1][-1]
-    money = [low] if plain([low]) == plain([high]) else [low, " to ", high]
-    if short and len(money) == 1 and found.dearest is not None:
-        return [*money, f" {cost_period(found)}"]
-    likely = sizes[1:] if short and sizes[1:] and plain([sizes[1][-1]]) == plain([low]) else sizes
-    words = [cell for gpus, odds, rent in likely for cell in (", ", gpus, " (", rent, ")", " with ", odds)]
-    words[5] = " suffices with " if plain([words[1]]) == "1" else " suffice with "
-    words.insert(2, " GPU" if plain([words[1]]) == "1" else " GPUs")
+    as_dear = sizes[1:] and plain([sizes[0][-1]]) == plain([sizes[1][-1]])
+    words = list[Cell]()
+    for gpus, odds, rent in sizes[1:] if short and as_dear else sizes:
+        unit, chance = (" GPU" if plain([gpus]) == "1" else " GPUs", " a chance of") if not words else ("", "")
+        does = f"{' suffices' if plain([gpus]) == '1' else ' suffice'}" if not words else ""
+        words += [", " if words else "", gpus, unit, *_billed_note(best, gpus, rent), f"{does} with{chance} ", odds]
     last = best if surer is None else surer.row
     assert last.plans.safe is not None
     owner, missed = name if surer is None else surer.name, float(missed_chance(last.plans.safe.chance))
     beyond = cases_cell(missed, f"{MISS} of {owner}", MISS)
-    off = "speed may be off" if short else "the predicted speed may be off"
     more: list[Cell] = [] if short else ["; more are needed in ", beyond, " cases"]
-    return [*money, f" {cost_period(found)}, as {off}: ", *words[1:], *more]
+    unknown = expected is not None and best.gpus > _UNKNOWN * expected.gpus
+    test = ". This GPU is not known well enough to size: test it before you sign" if unknown else ""
+    return [*words[1:], ", as the predicted speed may be off", *more, test]
+
+
+def _billed_note(best: Purchase, gpus: Cell, rent: Cell) -> list[Cell]:
+    """The bill of a size in brackets, with the GPUs that are billed where they are more."""
+    count = math.nan if isinstance(gpus, str) or gpus.value is None else gpus.value
+    whole = float(accelerators_rented(count, best.built))
+    billed = "" if best.rents_each or whole == count else f"{counted(whole)} billed, "
+    return [f" ({billed}", rent, ")"]
 
 
 def caveats(found: PurchaseComparison) -> Sentence:
     """A sentence on what the chance, the ranges and the cost do not include."""
-    of = "the job fits" if only_memory_is_limited(found) else "the real speed keeps every limit"
+    kept = "is enough" if states_no_limit(found) else "keeps every limit"
+    of = "the job fits" if only_memory_is_limited(found) else f"the real speed {kept}"
     steady = found.asked.request_tokens is not None and found.traffic == 1
     load = " The load is taken as steady all day: size for your peak." if steady else ""
     return [f"The chance is that {of}, given the error on measured runs, and a range holds in 8 of 10 cases; neither "
@@ -327,10 +358,40 @@ def bought_words(row: Purchase) -> str:
 
 def machine_words(row: Purchase) -> str:
     """A machine in words: the number of GPUs, the node, how it is sold, and at which price."""
-    rented = row.machine.terms.replace("spot", _SPOT)
+    rented = row.machine.terms.replace("spot", "on spot, which may be taken away")
     price = hourly_price(row.price) if row.price is not None and row.price.known else ""
     sold = "".join(f", {words}" for words in ((bought_words(row),) if bought_words(row) else (rented, price)) if words)
     return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
+
+
+def price_doubt(row: Purchase) -> str:
+    """The date of a list price of over six months ago, or that its page was not read again; empty if neither is so."""
+    listed = None if row.price is None else row.price.listed
+    if listed is None or row.machine.own or row.price is None or row.price.stated:
+        return ""
+    if months_before(listed.date, NEWEST) > _OLD:
+        return listed.date[:7]
+    return "unverified" if listed.check == "known" else ""
+
+
+def purchase_sentence(found: PurchaseComparison) -> Sentence:
+    """For a job with an end: what it costs to buy the answer's GPUs, when that pays, and whether for this job alone."""
+    best = found.best
+    if best is None or math.isinf(best.time):
+        return []
+    own = [row for row in found.working if bought_words(row)]
+    row = next((row for row in own if row.machine.accelerator == best.machine.accelerator), None)
+    rent, pays = (math.nan, math.nan) if row is None else found.rent_alike(row)
+    if row is None or math.isnan(pays):
+        return []
+    name, months = row.machine.name, float(share(pays, MONTH))
+    money: list[Cell] = [linked(money_cell(row.capital, "capital_usd"), f"capital of {name}"), "; renting as many "]
+    money += [f"{row.machine.accelerator} on demand costs "]
+    money += [linked(money_cell(rent), f"rent alike of {name}"), " a month, so buying pays after "]
+    count = Value(significant(months, 2), pays, "payback_s")
+    money += [linked(count, f"pays after of {name}"), " months of use"]
+    verdict = "rent" if float(share(best.time, MONTH)) < months else "buy"
+    return ["Buying ", gpus_cell(row, name), " GPUs costs ", *money, f". For this job alone: {verdict}."]
 
 
 # The answer: how much, how sure, on which terms, how fast; what else was looked at.
@@ -354,7 +415,8 @@ def answer_sentences(found: PurchaseComparison, *, short: bool = False) -> list[
     speed = [_BRACKETS.sub("", plain(speed))] if short else speed
     made: list[Sentence] = [
         _model_sentence(found),
-        _cost_sentence(found, best),
+        _rate_sentence(found),
+        _cost_sentence(found, best, short=short),
         _offer_sentence(best, short=short),
     ]
     made += [[over]] if best.capital > found.budget else []
@@ -368,51 +430,42 @@ def _sufficient_budget(found: PurchaseComparison) -> list[Sentence]:
         return []
     row, missed = found.least_missed
     where = f"{counted(missed.gpus)} {row.machine.accelerator} of {row.machine.node} {row.machine.terms}".strip()
-    enough = (
-        f"about {rounded_dollars(_ENOUGH * missed.likely)} would do (--budget), as rent of {where} is expected to be"
-    )
-    return [[f"A budget of {enough} {rounded_dollars(missed.value)}, {rounded_dollars(missed.likely)} at P90."]]
+    if missed.column == RENT:
+        enough = rounded_dollars(_ROUNDED_UP * missed.value)
+        return [[f"A budget of {enough} a month would do (--budget): the bill for {where}."]]
+    least, rent, likely = map(rounded_dollars, (_ENOUGH * missed.likely, missed.value, missed.likely))
+    enough = f"about {least} would do (--budget), as rent of {where} is expected to be"
+    return [[f"A budget of {enough} {rent}, {likely} at P90."]]
 
 
 def alternative_sentences(found: PurchaseComparison) -> list[Sentence]:
-    """Sentences on the next best machine and the cheapest API, and on what costs and chances do not include."""
+    """Sentences on the next best machine, and on what costs and chances do not include."""
     best, further = found.best, found.next_best
     if best is None:
         return []
     made = [_next_best_sentence(found, best, further)] if further is not None else []
-    hosted = found.api
-    made += [_api_sentence(found, best, hosted)] if hosted is not None and found.rent(best).in_use > 0 else []
     return [*made, caveats(found)]
 
 
-def _cost_sentence(found: PurchaseComparison, best: Purchase) -> Sentence:
-    """A sentence on the number of GPUs, the cost, the time and the chance, from the average to the safe size."""
+def _cost_sentence(found: PurchaseComparison, best: Purchase, *, short: bool) -> Sentence:
+    """A sentence on the number of GPUs, the cost, the time and the chance."""
     assert best.plans.safe is not None
-    name, rent, smaller, expected = best.machine.name, found.rent(best), found.smaller, best.plans.expected
+    name, rent = best.machine.name, found.rent(best)
     each = "GPU by GPU" if rent.each else f"{number_of(best.nodes, 'node')} of {counted(best.built)}"
-    gpus = gpus_cell(best, name)
-    chance = linked(chance_cell(best.plans.safe.chance), f"chance of {name}")
+    each += f", all {counted(best.gpus + best.idle)} billed" if best.idle and not rent.each else ""
     costs, cost = {} if best.trial is None else best.trial.costs, list[Cell]()
     if math.isfinite(rent.whole):
-        band = linked_to_machine(band_cells(costs, "run_cost", rounded_dollars), best)
-        apart = other_rent(rent, best, name)
-        cost = [billed_cell(rent, name), *([] if apart else band), f" for {job_words(found)}", *apart]
+        period = cost_period(found) if short else f"for {job_words(found)}"
+        cost = [billed_cell(rent, name), f" {period}", *([] if short else other_rent(rent, best, name))]
     if math.isfinite(best.time):
         time = Value(show_time(best.time), best.time, "run_time")
         cost += [
             *([", "] if cost else []),
             *linked_to_machine([time, *band_cells(costs, "run_time", show_time)], best),
         ]
-    ranged = expected is not None and smaller.billed < rent.billed
-    machine = f" {best.machine.accelerator} ({'up to ' if ranged else ''}{each})"
-    if expected is None or not ranged:
-        sure: Sentence = [", " if cost else "", "with a chance of ", chance, f" to {event_words(found)}."]
-        return [gpus, f"{machine}: ", *cost, *sure]
-    least = linked(number_cell(expected.gpus, "expected_gpus"), f"least GPUs of {name}")
-    low = linked(money_cell(smaller.billed), f"least {'' if rent.each else 'whole '}rent of {name}")
-    odds = linked(chance_cell(expected.chance, "expected_chance"), f"expected of {name}")
-    sizes: list[Cell] = [least, " to ", gpus, machine, ", ", low, " to ", *cost]
-    return [*sizes, ": ", gpus, f" {event_words(found)} with a chance of ", chance, ", ", least, " with ", odds, "."]
+    chance = linked(chance_cell(best.plans.safe.chance), f"chance of {name}")
+    sure: Sentence = [", " if cost else "", "with a chance of ", chance, f" to {event_words(found)}."]
+    return [gpus_cell(best, name), f" {best.machine.accelerator} ({each}): ", *cost, *sure]
 
 
 def _offer_sentence(row: Purchase, *, short: bool) -> Sentence:
@@ -424,7 +477,7 @@ def _offer_sentence(row: Purchase, *, short: bool) -> Sentence:
     terms = terms_words(row.machine).partition(",")[0] if short else terms_words(row.machine)
     sold = f", {terms}" if row.machine.sold else ""
     if price is None or not price.known:
-        return [f"Rent of {node}{sold}; no price is known."]
+        return [f"Rent of {node}{sold}; no price is known: --price '3 USD/GPU/h' states yours."]
     each = price_cell(price, f"price of {row.machine.name}")
     if listed is None and not price.stated:
         return ["At your price of ", each, f" ({price_source(price)}); {node} is only the shape of the machine."]
@@ -463,22 +516,25 @@ def _next_best_sentence(found: PurchaseComparison, best: Purchase, row: Purchase
     return [*words, "."]
 
 
-def _api_sentence(found: PurchaseComparison, best: Purchase, hosted: HostedOffer) -> Sentence:
-    """A sentence on the cost of the cheapest API, and the request rate below which it is cheaper than GPUs."""
-    assert best.trial is not None
+def api_sentence(found: PurchaseComparison, *, short: bool = False) -> Sentence:
+    """A sentence on the cost of the API to compare with, and the request rate below which it is cheaper than GPUs."""
+    best, hosted = found.best, found.api
+    if best is None or best.trial is None or hosted is None or not found.rent(best).in_use > 0:
+        return []
     own, cost, name = found.rent(best), found.hosted_cost(hosted), hosted.name
-    origin = ", ".join(filter(None, (hosted.source, hosted.date)))
-    words: list[Cell] = [
-        f"API of {hosted.title} ({origin}): ",
-        linked(money_cell(cost), f"rent of {name}"),
-        ", ",
-    ]
-    words += [difference_cell(float(found.hosted_dearer(hosted)), f"difference of {name}"), ", "]
-    words.append(times_as_much(float(share(cost, own.billed))))
+    apart = difference_cell(float(found.hosted_dearer(hosted)), f"difference of {name}")
+    money, ratio = linked(money_cell(cost), f"rent of {name}"), float(share(cost, own.billed))
     turn = found.turn(hosted, float(share(own.billed, best.parts)))
+    below: list[Cell] = []
     if turn < float(share(best.trial.costs["saturation_per_s"], best.parts)):
-        rate = Value(f"{significant(turn, 2)} requests/s", turn, "turn_per_s")
-        words += ["; cheaper than the least that is rented below ", linked(rate, f"turn of {name}")]
+        rate = linked(Value(f"{significant(turn, 2)} requests/s", turn, "turn_per_s"), f"turn of {name}")
+        below = ["; cheaper than the least that is rented below ", rate]
+    if short:
+        load = " at this rate all day (--day states yours)" if found.traffic == 1 else " a month of such days"
+        below = [", and is cheaper below ", *below[1:], " all day"] if below else []
+        return ["The API costs ", money, load, ", ", apart, " against these GPUs", *below, "."]
+    origin = ", ".join(filter(None, (hosted.source, hosted.date)))
+    words: list[Cell] = [f"API of {hosted.title} ({origin}): ", money, ", ", apart, ", ", times_as_much(ratio), *below]
     return [*words, f". {latency_caveat(found)}" if latency_caveat(found) else "."]
 
 
@@ -519,13 +575,18 @@ def _size_reason_sentence(found: PurchaseComparison) -> Sentence:
     if best.plans.below is not None and best.time < _EARLY * best.plans.below.limit:
         return _smaller_size_sentence(best, best.plans.below)
     if math.isinf(most):
-        return ["These are the fewest GPUs that fit: --deadline, --budget, --gpus or --power asks for more."]
+        more = "--deadline, --budget, --gpus or --power asks for more"
+        if takes_fewest(found.asked):
+            return [f"These are the fewest GPUs that fit: {more}."]
+        if states_nodes(found.asked.case):
+            return [f"The number of GPUs is the scenario's: {more}."]
+        return [f"No limit decides the number of GPUs: it has room for twice the training states; {more}."]
     if not best.nodes < most:
         return []
     used = linked(number_cell(best.nodes, "nodes"), f"nodes of {best.machine.name}")
     all_of_them = sourced(number_cell(most, "nodes"), "--power over that of a node with its cooling, or --gpus")
     nodes = f" node{'' if most == 1 else 's'}, "
-    return ["Of ", all_of_them, nodes, used, " are used: no plan was found on more, as few numbers divide a batch."]
+    return ["Of ", all_of_them, nodes, used, " are used: larger numbers do not divide the batch."]
 
 
 def _smaller_size_sentence(best: Purchase, less: MissedLimit) -> Sentence:
@@ -534,7 +595,7 @@ def _smaller_size_sentence(best: Purchase, less: MissedLimit) -> Sentence:
     gpus = sourced(number_cell(less.gpus, "gpus"), "its plan, which costmodel search repeats")
     late = f" (P90 {show_time(less.likely)})" if math.isfinite(less.likely) else ""
     cost = f" for {rounded_dollars(rent)}" if math.isfinite(rent) else ""
-    takes = f", takes {show_time(less.value)}{late}{cost}: few numbers divide a batch."
+    takes = f", takes {show_time(less.value)}{late}{cost}: sizes between do not divide the batch."
     return ["The next smaller number of GPUs with a plan, ", gpus, takes]
 
 
@@ -555,6 +616,16 @@ def _model_sentence(found: PurchaseComparison) -> Sentence:
     lead = "The largest that ends in time," if found.late else "Compute-optimal"
     within = f"{lead} within {rounded_dollars(found.budget)} and {_deadline_words(found)}: "
     return [within, cells[0], " parameters on ", cells[1], " tokens."]
+
+
+def _rate_sentence(found: PurchaseComparison) -> Sentence:
+    """A sentence on the highest rate that the budget pays for; empty if the user states the load."""
+    rate = next((item for item in found.asked.case.asked.assumed if item.path == "workload.rate"), None)
+    if rate is None:
+        return []
+    value, why = found.answered, "the highest rate whose cheapest machine is within --budget, to 2 %"
+    answered = sourced(Value(f"{significant(value)} requests/s", value, "requests_per_s"), why)
+    return ["At most ", answered, f" for {rounded_dollars(found.plans.budget)} a month."]
 
 
 def _deadline_words(found: PurchaseComparison) -> str:
@@ -593,13 +664,7 @@ class Decision:
 
 def decisions(found: PurchaseComparison) -> list[Decision]:
     """All choices in words, the last ones without a known change in cost."""
-    made = [_decision_on(found, choice) for choice in found.choices]
-    batch = [item for item in found.asked.case.asked.assumed if item.path == "workload.global_batch"]
-    made += [
-        Decision("", [f"a batch of {item.short or item.value} is assumed (--batch): a larger one may cost less"])
-        for item in batch
-    ]
-    return made
+    return [_decision_on(found, choice) for choice in found.choices]
 
 
 def _decision_on(found: PurchaseComparison, choice: Choice) -> Decision:
@@ -669,7 +734,9 @@ def _choice_words(found: PurchaseComparison, choice: Choice) -> Iterator[Cell]:
     if choice.key in ("fewer", "surer"):
         yield from (gpus, f"{units}, {'less sure' if choice.key == 'fewer' else 'surer'}")
     elif choice.key == "type":
-        yield from (f"8-bit numbers ({choice.flags[1]}), ", gpus, f"{units}: quality is not modelled, test it")
+        same = found.best is not None and row.machine.accelerator == found.best.machine.accelerator
+        what = units if same else f" {row.machine.accelerator}"
+        yield from (gpus, f"{what} in 8-bit numbers (--dtype {choice.flags[1]}): test quality")
     elif choice.key == "tokens":
         limit = choice.flags[1].replace("ms", " ms")
         yield from (f"at most {limit} a token, for example: ", gpus, units)
@@ -685,12 +752,23 @@ def _offer_words(found: PurchaseComparison, row: Purchase) -> Iterator[Cell]:
     yield from () if alike else (gpus, f" {row.machine.accelerator}, ")
     if bought_words(row):
         capital = linked(money_cell(row.capital, "capital_usd"), f"capital of {name}")
-        yield from (f"buy {row.machine.node} for ", capital, f", used for {term_words(row.life)}")
+        yield from (f"buy {row.machine.node} for ", capital)
+        months = found.payback(row)
+        if job_words(found) == MONTHLY and math.isfinite(months):
+            count = Value(significant(float(share(months, MONTH)), 2), months, "payback_s")
+            yield from (", back after ", linked(count, f"payback of {name}"), " months")
+        yield _priced_words(row)
     else:
         same = best is not None and best.machine.node == row.machine.node
         seller = seller_of(row)
         sold = f"{f'from {seller} ' if seller else ''}{terms_words(row.machine)}"
-        yield f"{sold}{'' if same else f' (node {row.machine.node})'}"
+        yield f"{sold}{'' if same else f' (node {row.machine.node})'}{_priced_words(row)}"
+
+
+def _priced_words(row: Purchase) -> str:
+    """A doubt about the price in brackets; empty without one."""
+    doubt = price_doubt(row)
+    return f" ({doubt if doubt == 'unverified' else f'price of {doubt}'})" if doubt else ""
 
 
 def _choice_details(found: PurchaseComparison, choice: Choice) -> Iterator[Cell]:
@@ -718,83 +796,5 @@ def _choice_details(found: PurchaseComparison, choice: Choice) -> Iterator[Cell]
                     linked(money_cell(float(money[part]), "part_usd"), f"{part} of {name}"),
                     f" {word}",
                 )
-            if math.isfinite(months):
-                count = Value(significant(float(share(months, MONTH)), 2), months, "payback_s")
-                yield from (
-                    ". Against the rent above, less its power, the capital is back after ",
-                    linked(count, f"payback of {name}"),
-                    " months",
-                )
+            yield ", against the rent above" if math.isfinite(months) else ""
         yield "; get a quote; without interest, building and staff"
-
-
-# A day of traffic.
-
-
-def day_section(day: Day) -> Section:
-    """A section with the replicas that each hour of a day needs; equal hours share a row."""
-    title, sizes = f"A day on {day.machine.node}", [Column("replicas"), Column("GPUs")]
-    rows = list[list[Cell]]()
-    for hours, hour in _spans(day, lambda hour: hour):
-        rate, ready = (Value(significant(value), value, "requests_per_s") for value in (hour.rate, hour.ready))
-        figures = [sourced(rate, "--day"), linked(ready, hour.named("ready"))]
-        figures += [sourced(number_cell(hour.replicas, "replicas"), "the fewest that meet every limit, by trial")]
-        figures += [linked(number_cell(hour.gpus, "gpus"), hour.named("GPUs"))]
-        sure = chance_cell(hour.chance)
-        figures += [linked(sure, hour.named(CHANCE)) if hour.settings else sourced(sure, "an hour without requests")]
-        rows.append([hours, *figures])
-    of_size = dict[tuple[float, float], list[str]]()  # the hours that need so many replicas and GPUs
-    for hours, hour in _spans(day, lambda hour: (hour.replicas, hour.gpus)):
-        of_size.setdefault((hour.replicas, hour.gpus), []).append(hours)
-    few = [[", ".join(of_size[size]), *map(counted, size)] for size in sorted(of_size, reverse=True)]
-    columns = [Column("hours", "l"), Column("requests/s"), Column("ready for"), *sizes, Column("chance")]
-    return Section(
-        "day", title, day_sentence(day), ahead=[Detail([styled(title, HEAD)], spare=4)], table=Table(columns, rows),
-        least=Table([Column(title, "l"), *sizes], few, rest="rates and chances of the hours"),
-    )  # fmt: skip
-
-
-def _spans(day: Day, same: Callable[[Hour], object]) -> Iterator[tuple[str, Hour]]:
-    """Hours in a row that are the same, in words, with the first of them."""
-    begin = 0
-    for _, group in itertools.groupby(day.hours, same):
-        hours = [*group]
-        end = begin + len(hours) - 1
-        yield f"{begin}" if begin == end else f"{begin} – {end}", hours[0]
-        begin = end + 1
-
-
-def day_headlines(day: Day) -> list[Headline]:
-    """Headlines with the monthly rent in USD of replicas by the hour, and of a fixed fleet."""
-    by_hour = linked(money_cell(day.month(day.autoscaled).whole), "by the hour")
-    fixed = linked(money_cell(day.month(day.fixed).whole), "a fixed fleet")
-    return [Headline("A month by the hour", by_hour, day.machine.node), Headline("Of a fixed fleet", fixed)]
-
-
-def day_sentence(day: Day, *, short: bool = False) -> str:
-    """A sentence on the monthly cost of replicas by the hour, compared with a fixed fleet for the busiest hour.
-
-    short: only of whole nodes
-    """
-    starts = f"with starts of {show_time(day.start)}" if day.start else "if replicas start at once (--cold-start)"
-    scaled, fixed, other = map(day.month, (day.autoscaled, day.fixed, day.fixed_lasting))
-    terms = " on demand" if day.elastic != day.price else ""
-    often = "" if len(day.hours) == 24 else f" of such {len(day.hours)} hours"
-    rents = f"{rounded_dollars(scaled.whole)} a month{often}{terms} by whole nodes"
-    less = _compared(scaled.whole, fixed.whole, "the answer's ")
-    lead = f"Replicas by the hour on {day.machine.node}, {starts}: {rents}, {less}"
-    if (scaled.whole, fixed.whole) != (scaled.in_use, fixed.in_use) and not short:
-        lead += f"; of GPUs in use alone {rounded_dollars(scaled.in_use)}, {_compared(scaled.in_use, fixed.in_use)}"
-    least = min(fixed.whole, other.whole) if math.isfinite(other.whole) else fixed.whole
-    cheaper = " A fixed fleet costs no more." if least <= scaled.whole else ""
-    if day.lasting is not None:
-        cheaper += f" {day.lasting.sold.capitalize()}, a fixed fleet costs {rounded_dollars(other.whole)} a month."
-    return f"{lead}.{cheaper}"
-
-
-def _compared(rent: float, other: float, whose: str = "") -> str:
-    """A rent compared with another one in percent, such as `20 % less than $300`; whose: the owner of the other."""
-    part = float(excess(rent, other)) if other else 0.0
-    if not part:
-        return f"as much as {whose}{rounded_dollars(other)}"
-    return f"{percent(abs(part), 2)} {'less' if part < 0 else 'more'} than {whose}{rounded_dollars(other)}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from costmodel.documents.keys.overrides import full, path_of
-from costmodel.documents.reader.hub_names import is_own_name, name_words, types_by_name
+from costmodel.documents.reader.hub_names import is_other_name, is_own_name, name_words, types_by_name
 from costmodel.documents.reader.resolved_scenario import ForeignPrice
 from costmodel.documents.schemas.base import FromTokens
 from costmodel.estimate.answer_facts import (
@@ -153,7 +153,8 @@ def imported_files_lines(files: Mapping[str, Foreign]) -> list[Text]:
 def model_name_lines(hub: Mapping[str, str]) -> list[Text]:
     """Lines on other names for shipped models, and on the weight types that those names state."""
     taken = {name: shape for name, shape in hub.items() if types_by_name(name, shape) or not is_own_name(name, shape)}
-    return [styled(f"model {shape}: {name_words(name, shape)}") for name, shape in taken.items()]
+    said = [(name, shape) for name, shape in taken.items() if not is_other_name(name, shape)]  # else in the title
+    return [styled(f"model {shape}: {name_words(name, shape)}") for name, shape in said]
 
 
 def case_title(case: LoadedScenario) -> str:

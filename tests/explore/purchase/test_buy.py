@@ -24,10 +24,11 @@ from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.text.files import only_texts
 from costmodel.estimate.machine.price import hourly_price
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.explore.flag_defaults import largest_affordable
-from costmodel.explore.purchase.buy import Purchase, PurchaseComparison
+from costmodel.explore.flag_defaults import highest_affordable, largest_affordable
+from costmodel.explore.purchase.buy import PurchaseComparison
 from costmodel.explore.purchase.buy_choices import machine_curves, published_runs
-from costmodel.explore.purchase.offers import hourly_rates
+from costmodel.explore.purchase.offers import NEWEST, hourly_rates
+from costmodel.explore.purchase.purchase import Purchase
 from costmodel.explore.purchase.several_jobs import SeveralJobs, machines_for_several_jobs, shared_nodes
 from costmodel.explore.purchase.smallest_size import _TrialsByNodes, chance_to_meet, evaluate_trial, node_counts_to_try
 from costmodel.explore.workload_interface import AnswerSummary, SmallestPlans, Trial
@@ -279,14 +280,14 @@ def test_the_first_sentence_is_for_who_decides() -> None:
     costs, price = row.trial.costs, f"{row.price.each * 3600:.2f} USD/GPU/h"
     words = stated(document(found("training"), 10))
     ends = [f"{costs[f'run_time_{end}'] / 86400:.1f} days" for end in ("low", "high")]
-    assert words.startswith(f"{row.gpus:.0f} h100-sxm ({row.nodes:.0f} nodes of 8): ${costs['run_cost'] / 1e3:.0f} k (")
+    money = f"${costs['run_cost'] / 1e3:.0f} k for the whole job"
+    assert words.startswith(f"{row.gpus:.0f} h100-sxm ({row.nodes:.0f} nodes of 8): {money}, ")
     assert f"{costs['run_time'] / 86400:.1f} days ({' to '.join(ends)})" in words
     assert f"with a chance of {row.plans.safe.chance:.0%} to meet every limit.".replace("%", " %") in words
     origin = f"(price of {row.price.listed.date}, {row.price.listed.source}; node p5)"
     assert f"Rent from AWS in us-east-1, on demand, without a term, at {price} {origin}." in words
-    assert "Looked at: 2 offers of 2 machines, " in words
-    assert "; 1 meets every limit, 1 refused: cannot" not in words
-    assert "; 1 meets every limit, 1 refused: 1 " in words
+    assert "Compared: 2 offers of 2 machines, " in words
+    assert "; 1 meets every limit, 1 does not: 1 " in words
     served = document(found("serving"), 10)
     assert "from CoreWeave on spot, which may be taken away; $" in closing(served)
     assert ", without interruptions; price of 2026-09-20, CoreWeave" in closing(served)
@@ -304,8 +305,8 @@ def test_a_price_of_your_own_has_no_seller_and_no_higher_one(tmp_path: Path) -> 
     table.write_text("kind,node,date,source,usd_per_gpu_hour\non demand,neocloud-h100,2026-11-30,my-quote,2.10\n")
     quoted = stated(document(costmodel.buy(prices=str(table), only_prices=True, **SERVED).found, 5))
     assert "Rent from my-quote, on demand, without a term, at 2.10 USD/GPU/h (price of 2026-11-30; node " in quoted
-    assert "highest price" not in given + quoted
-    assert "highest price on demand of this GPU (Azure, " in stated(document(found("serving"), 5))
+    assert "dearest seller" not in given + quoted
+    assert "the dearest seller on demand (Azure, " in stated(document(found("serving"), 5))
 
 
 def test_a_job_that_ends_early_names_the_next_smaller_size() -> None:
@@ -317,11 +318,11 @@ def test_a_job_that_ends_early_names_the_next_smaller_size() -> None:
     money = rounded_dollars(below.gpus * below.value / 3600 * 3.20)
     words = stated(document(bought, 5))
     days = f"{below.value / 86400:.1f} days (P90 {below.likely / 86400:.1f} days) for {money}"
-    assert f"The next smaller number of GPUs with a plan, {below.gpus:.0f}, takes {days}: few" in words
+    assert f"The next smaller number of GPUs with a plan, {below.gpus:.0f}, takes {days}: sizes between" in words
 
 
-def test_a_service_begins_with_its_range_of_sizes_and_of_cost() -> None:
-    """From the size by expected figures to the one with the chance: whole nodes times hours times the price."""
+def test_a_service_begins_with_its_size_and_names_others_by_their_chance() -> None:
+    """From the size by expected figures to the surer one: whole nodes times hours times the price."""
     asked = costmodel.buy(node="neocloud-h100", **{**SERVED, "rate": "400"}).found
     row = asked.best
     assert row is not None
@@ -329,11 +330,15 @@ def test_a_service_begins_with_its_range_of_sizes_and_of_cost() -> None:
     assert row.plans.safe is not None
     few, many = row.plans.expected.gpus, row.plans.safe.gpus
     assert few < many
-    low, high = (rounded_dollars(math.ceil(gpus / 8) * 8 * 3.20 * HOURS_OF_A_MONTH) for gpus in (few, many))
-    words, sizes = stated(document(asked, 10)), f"{few:.0f} to {many:.0f} h100-sxm"
-    assert words.startswith(f"{sizes} (up to {row.nodes:.0f} nodes of 8), {low} to {high} for a month of 730 h")
-    assert f": {many:.0f} meet every limit with a chance of " in words
-    assert f", {few:.0f} with {row.plans.expected.chance:.0%}".replace("%", " %") in words
+    whole = [math.ceil(gpus / 8) * 8 for gpus in (few, many)]
+    low, high = (rounded_dollars(gpus * 3.20 * HOURS_OF_A_MONTH) for gpus in whole)
+    words = stated(document(asked, 10))
+    billed = "" if whole[1] == many else f", all {whole[1]} billed"
+    assert words.startswith(f"{many:.0f} h100-sxm ({row.nodes:.0f} nodes of 8{billed}): {high} for a month of 730 h")
+    assert " to meet every limit." in words
+    note = "" if whole[0] == few else f"{whole[0]} billed, "
+    sure = f"{few:.0f} GPUs ({note}{low}) suffice with a chance of {row.plans.expected.chance:.0%}, "
+    assert f"How sure the money is: {sure}".replace("%", " %") in words
     words, next_best = stated(document(found("serving"), 10)), found("serving").next_best
     assert next_best is not None
     apart = found("serving").rent(next_best).whole - found("serving").billed
@@ -356,7 +361,7 @@ def test_each_choice_is_the_answer_of_its_command_with_its_difference() -> None:
     asked = answer.found
     assert {each.key for each in asked.choices} >= {"fewer", "type", "tokens", "offer"}
     ours, plain_choices = asked.billed, answer.figures["choices"]
-    apart = [(each.key != "offer", -abs(asked.rent(each.row).whole - ours)) for each in asked.choices]
+    apart = [asked.rent(each.row).whole - ours for each in asked.choices]
     assert apart == sorted(apart)
     for choice, values in zip(asked.choices, plain_choices, strict=True):
         assert values["difference_usd"] == pytest.approx(asked.rent(choice.row).whole - ours)
@@ -370,9 +375,117 @@ def test_each_choice_is_the_answer_of_its_command_with_its_difference() -> None:
         assert again.plans.safe.chance == pytest.approx(choice.row.plans.safe.chance)
 
 
+def test_8_bit_numbers_are_tried_on_other_machines_too() -> None:
+    """Where the answer's own machine costs the same by whole nodes, and another one far less."""
+    asked = {"model": "llama-3.3-70b", "rate": "30", "prompt": "1500", "answer": "400", "ttft": "1s"}
+    answer = costmodel.buy(node="neocloud-h100,neocloud-b200", **asked).found
+    (choice,) = (each for each in answer.choices if each.key == "type")
+    again = costmodel.buy(node=choice.flags[choice.flags.index("--node") + 1], dtype="fp8", **asked).found
+    assert choice.row.machine.accelerator != answer.best.machine.accelerator
+    assert (choice.row.gpus, choice.row.machine.node) == (again.best.gpus, again.best.machine.node)
+    assert again.billed == pytest.approx(answer.rent(choice.row).billed)
+    assert again.billed < 0.7 * answer.billed
+
+
+def test_a_monthly_budget_limits_whole_nodes_that_are_billed() -> None:
+    """5 of 8 GPUs on demand are $11.7 k, and $18.7 k are billed: spot, reserved and on demand are 2.46 to 3.20 USD."""
+    asked = {"node": "neocloud-h100", **SERVED}
+    answer = costmodel.buy(budget="16k", **asked).found
+    assert {row.machine.sold: row.works for row in answer.rows} == {"spot": True, "reserved": True, "on demand": False}
+    assert answer.billed == pytest.approx(2.72 * 8 * HOURS_OF_A_MONTH, rel=0.01)
+    assert answer.billed < 16_000
+    words = stated(document(costmodel.buy(budget="12k", **asked).found, 5))
+    assert re.search(r"A budget of \$18\.[78] k a month would do \(--budget\): the bill for 5 h100-sxm", words)
+
+
+def test_a_monthly_budget_without_a_load_has_the_highest_rate() -> None:
+    """5 % more requests are billed above it, and the command is repeated as it was asked."""
+    asked = {"node": "neocloud-h100"} | {name: value for name, value in SERVED.items() if name != "rate"}
+    answer = costmodel.buy(budget="20k", **asked).found
+    rate = answer.answered
+    assert answer.billed <= 20_000
+    assert costmodel.buy(rate=f"{rate * 1.05:.4g}", **asked).found.billed > 20_000
+    assert "At most " in stated(document(answer, 5))
+
+
+def test_the_highest_rate_is_found_in_steps_of_cost() -> None:
+    """Four nodes of 7 requests/s are within 45."""
+    tried = list[float]()
+
+    def cost(rate: float) -> float:
+        tried.append(rate)
+        return 10.0 * math.ceil(rate / 7.0)
+
+    assert 28 / 1.02 <= highest_affordable(45.0, cost) <= 28
+    assert len(tried) < 12
+    assert highest_affordable(5.0, cost) < 0.02
+
+
+def test_a_lora_takes_the_fewest_gpus_that_fit() -> None:
+    asked = {
+        "model": "llama-3.3-70b",
+        "tokens": "200M",
+        "node": "neocloud-b200",
+        "settings": {"workload.tuning": "lora"},
+    }
+    answer, on_one_node = costmodel.buy(**asked).found, costmodel.buy(gpus=8, **asked).found
+    assert answer.best.gpus == on_one_node.best.gpus == 8
+    assert "These are the fewest GPUs that fit" in stated(document(answer, 5))
+    whole = costmodel.buy(**{**asked, "settings": {}}).found
+    assert "it has room for twice the training states" in stated(document(whole, 5))
+
+
+QUOTE = "kind,node,date,source,capital_usd,years,utilisation\npurchase,dgx-h100,2026-11-01,a quotation,250000,4,0.8\n"
+
+
+def test_a_purchase_for_a_job_is_compared_with_the_rent_of_as_many_gpus(tmp_path: Path) -> None:
+    """8 nodes are $2 M; 64 GPUs at 3.20 USD/h are $150 k a month, less their power: it pays long after the job ends."""
+    table = tmp_path / "quotes.csv"
+    table.write_text(QUOTE)
+    asked = {"model": "llama-2-7b", "tokens": "2T", "deadline": "60d", "gpu": "h100", "gpus": 64}
+    for only in (False, True):
+        answer = costmodel.buy(prices=str(table), only_prices=only, **asked).found
+        months = 2e6 / (64 * 3.20 * HOURS_OF_A_MONTH)
+        row = next(row for row in answer.working if row.machine.sold == "purchase")
+        rent, pays = answer.rent_alike(row)
+        assert rent == pytest.approx(64 * 3.20 * HOURS_OF_A_MONTH)
+        assert months < pays / 3600 / HOURS_OF_A_MONTH < 1.1 * months
+        words = stated(document(answer, 5))
+        assert "Buying 64 GPUs costs $2.00 M; renting as many h100-sxm on demand costs $150 k a month, so " in words
+        assert "so buying pays after 14 months of use. For this job alone: rent." in words
+
+
+def test_prices_that_are_old_or_unverified_say_so() -> None:
+    """Beside the price and to decide, by the month; the newest shipped price is the measure of age."""
+    shipped = (read("node", name).list_price for name in names("node"))
+    assert max(price.date for price in shipped if price is not None) == NEWEST
+    old = machines(document(costmodel.buy(node="dgx-b200,tpu-v5p-slice", **SERVED).found, 5))
+    heads = [column.head for column in old.columns]
+    prices = {plain([row[heads.index("offer")]]): plain([row[heads.index("$/GPU/h")]]) for row in old.rows[::-1]}
+    assert prices["on demand"].startswith("2024-12: ")
+    assert prices["purchase"].startswith("2025-03: ")
+    new = machines(document(found("serving"), 5))
+    assert ": " not in plain([new.rows[0][heads.index("$/GPU/h")]])
+
+
+def test_without_a_limit_the_answer_claims_none_and_a_price_can_be_stated() -> None:
+    asked = {name: value for name, value in SERVED.items() if name != "ttft"}
+    words = closing(document(costmodel.buy(node="mi355x-8", **asked).found, 5))
+    assert " to answer all requests." in words
+    assert "every limit" not in words
+    assert "no price is known: --price '3 USD/GPU/h' states yours" in words
+
+
+def test_a_model_of_the_same_shape_is_named_as_it_was_asked_for() -> None:
+    asked = {**SERVED, "model": "llama-3.3-70b"}
+    made = document(costmodel.buy(node="neocloud-b200", **asked).found, 5)
+    assert made.title == "Which GPUs for llama-3.3-70b (same shape as Llama 3.1 70B), and what do they cost?"
+    assert "the shape of" not in "".join(map(str, made.head))
+
+
 def test_choices_are_ahead_of_the_table_with_their_commands() -> None:
     lines, page = " ".join(closing(document(busy().found, 5)).split()), str(busy().form("html"))
-    assert "8-bit numbers (fp8), " in lines
+    assert " in 8-bit numbers (--dtype fp8): test quality" in lines
     assert "at most 50 ms a token, for example: " in lines
     assert page.index("To decide: another deal") < page.index("To decide: another service")
     assert page.index("To decide") < page.index("Filter rows")
@@ -425,19 +538,20 @@ def test_money_has_a_range_by_prediction_and_by_price_and_each_choice_its_chance
     assert asked.dearest.node == dear.name
     most = rounded_dollars(math.ceil(best.gpus / 8) * 8 * hourly_price(dear) * HOURS_OF_A_MONTH)
     words = stated(document(asked, 5))
-    assert f"How sure the money is: {low} to {high} a month, as the predicted speed may be off: " in words
-    few, many = best.plans.expected, next(each.row.plans.safe for each in asked.choices if each.key == "surer")
+    few, many = best.plans.expected, surer.plans.safe
     sure = [f"{chance:.0%}".replace("%", " %") for chance in (few.chance, many.chance)]
-    assert f": {few.gpus:.0f} GPUs ({low}) suffice with {sure[0]}, " in words
-    assert (
-        f", {many.gpus:.0f} ({high}) with {sure[1]}; more are needed in {(1 - many.chance) * 100:.0f} of 100 cases"
-        in words
-    )
-    assert f"; up to {most} at the highest price on demand of this GPU ({dear.provider}, {dear.name}, " in words
+    bills = [f"{'' if gpus % 8 == 0 else f'{math.ceil(gpus / 8) * 8} billed, '}{money}"
+             for gpus, money in ((few.gpus, low), (many.gpus, high))]  # fmt: skip
+    assert f"How sure the money is: {few.gpus:.0f} GPUs ({bills[0]}) suffice with a chance of {sure[0]}, " in words
+    beyond = f"as the predicted speed may be off; more are needed in {(1 - many.chance) * 100:.0f} of 100 cases"
+    assert f", {many.gpus:.0f} ({bills[1]}) with {sure[1]}, {beyond}" in words
+    assert f"; the dearest seller on demand ({dear.provider}, {dear.name}, " in words
+    assert f") asks {most} for these GPUs" in words
     for choice, decision in zip(asked.choices, decisions(asked), strict=True):
         assert plain([decision.missed]) == f"{(1 - choice.row.plans.safe.chance) * 100:.0f} of 100"
     words, failing = stated(document(found("serving"), 5)), [row for row in found("serving").rows if not row.works]
-    assert f"{len(found('serving').working)} meet every limit, {len(failing)} refused: " in words
+    does = "does" if len(failing) == 1 else "do"
+    assert f"{len(found('serving').working)} meet every limit, {len(failing)} {does} not: " in words
 
 
 def stated(made: AnswerDocument) -> str:
@@ -491,11 +605,11 @@ def test_a_job_without_a_deadline_takes_all_gpus_and_short_jobs_get_no_reserved_
     assert row.machine.sold == "on demand"
     assert {each.machine.sold for each in answer.working if not each.terms_fit} == {"reserved"}
     words = stated(document(answer, 5))
-    assert "Of 13 nodes, 12 are used: no plan was found on more" in words
+    assert "Of 13 nodes, 12 are used: larger numbers do not divide the batch" in words
     assert "reserved *" in [str(row[2]) for row in machines(document(answer, 5)).rows]
     few = costmodel.buy(node="p5", **asked).found
     assert few.nodes_at_most == math.inf
-    assert "These are the fewest GPUs that fit: --deadline, --budget" in stated(document(few, 5))
+    assert "it has room for twice the training states; --deadline, --budget" in stated(document(few, 5))
 
 
 def test_a_training_without_an_end_costs_a_month_and_a_limit_on_all_of_it_needs_tokens() -> None:
@@ -799,13 +913,26 @@ def test_a_day_has_the_replicas_of_each_hour() -> None:
     in_use = f"of GPUs in use alone {rounded_dollars(by_hour * month)}, {abs(1 - by_hour / fixed):.0%}"
     assert in_use.replace("%", " %") in text
     same = rounded_dollars(answer.found.billed)
-    assert f"{same} a month of such 6 hours by whole nodes, as much as the answer's {same}" in text
+    assert f"{same} a month of such 6 hours by the hour, {same} fixed: replicas follow" in text
     assert "A fixed fleet costs no more. Reserved, a fixed fleet costs $15.9 k a month." in text
     full = costmodel.buy(node="neocloud-h100", rate="40", **asked).figures["machines"]
     for row, other in zip(answer.figures["machines"], full, strict=True):
         assert row["rent_in_use_usd"] == other["rent_in_use_usd"]
         for name in ("cost_per_minput_usd", "cost_per_moutput_usd"):
             assert row[name] == pytest.approx(other[name] * 40 / (sum(RATES) / len(RATES)))
+
+
+def test_a_start_that_nobody_states_is_that_of_the_engine() -> None:
+    """Hours that look alike share a row, and the sum is ahead of the answer."""
+    asked = {name: value for name, value in SERVED.items() if name != "rate"}
+    answer = costmodel.buy(node="neocloud-h100", day="40,5", **asked)
+    start = answer.found.best.trial.costs["start_time"]
+    assert answer.figures["day"]["start_s"] == pytest.approx(start)
+    assert 20 < start < 120
+    text = " ".join(str(answer.form("table")).split())
+    assert f"each starts in {start:.1f} s (assumed: its engine starts and reads the weights; --cold-start)" in text
+    assert text.index(" fixed: replicas follow") < text.index("5 h100-sxm (1 node of 8")
+    assert "requests/s at the peak of --day" in text
 
 
 def test_a_day_is_read_from_a_list_or_a_table() -> None:

@@ -16,7 +16,7 @@ from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
 from costmodel.explore.purchase.buy import RENT, PurchaseComparison
 from costmodel.explore.purchase.buy_day import Day
-from costmodel.explore.purchase.offers import ON_DEMAND, HostedOffer, source_url
+from costmodel.explore.purchase.offers import ON_DEMAND, STATED_API, HostedOffer, source_url
 from costmodel.explore.purchase.purchase import Purchase, Rent
 from costmodel.explore.workload_interface import SmallestPlan, Trial
 from costmodel.ground.counts import number_of
@@ -214,7 +214,8 @@ def _closing_lines(found: PurchaseComparison, day: Day | None, again: str) -> li
                             (offers_sentence, "other offers"))
     )  # fmt: skip
     lines += [money, *(styled(plain(each)) for each in [purchase_sentence(found)] if each)]
-    lines += [Detail([api], "the API", spare=1)] if api_sentence(found) else []
+    is_stated = found.api is not None and found.api.source == STATED_API
+    lines += [api if is_stated else Detail([api], "the API", spare=1)] if api_sentence(found) else []
     lines += [] if best is None else [Detail([offers], "other offers", spare=2)]
     lines += [Abridged(plain(each), short="", added="other offers") for each in alternative_sentences(found)]
     lines += [styled(line) for line in _optimal_model(found)]

@@ -287,7 +287,7 @@ def cost_range_sentence(found: PurchaseComparison, *, short: bool = False) -> Se
     if dear is not None and dear.listed is not None:
         node = f"{read('node', dear.node).provider}, {dear.node}"
         price: list[Cell] = [f" ({node}, ", price_cell(dear, f"dear price of {name}"), f", {dear.listed.date})"]
-        money += ["; " if money else "", "the dearest seller on demand", *([] if short else price), " asks "]
+        money += ["; " if money else "", "the dearest seller", *([] if short else [" on demand", *price]), " asks "]
         money.append(linked(money_cell(found.dear_rent), f"dear rent of {name}"))
         money.append(" for these GPUs")
     return ["How sure the money is: ", *money, "."]
@@ -321,7 +321,7 @@ def _sizes_by_chance(found: PurchaseComparison, best: Purchase, *, short: bool) 
     more: list[Cell] = [] if short else ["; more are needed in ", beyond, " cases"]
     unknown = expected is not None and best.gpus > _UNKNOWN * expected.gpus
     test = ". This GPU is not known well enough to size: test it before you sign" if unknown else ""
-    return [*words[1:], ", as the predicted speed may be off", *more, test]
+    return [*words[1:], "" if short else ", as the predicted speed may be off", *more, test]
 
 
 def _billed_note(best: Purchase, gpus: Cell, rent: Cell) -> list[Cell]:

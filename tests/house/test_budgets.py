@@ -14,7 +14,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
-    "commands": 5_950,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
+    "commands": 6_000,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
     "documents": 6_220,  # with counts in names, of checkpoints, shapes, types and software, traces, quick validation
     "documents/schemas": 5_800,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_520,  # with what a measurement shows, and money of purchases and days
@@ -29,7 +29,7 @@ BUDGETS = {
     "exchange/rl": 2_300,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_840,  # with recipes of torchtitan and values that a format writes, shipped configurations
-    "explore": 19_600,  # one search; what to buy and why not less, with equations; changes that fit, rings
+    "explore": 19_750,  # one search; what to buy and why not less, with equations; changes that fit, rings
     "explore/serving": 4_000,  # a model on every machine, points of benchmarks, the limit that binds
     "ground": 2_150,  # with durations in a given unit
     "report": 1_600,  # with the document that all faces draw, and pictures of time and money

@@ -353,6 +353,7 @@ _FOLLOWS = {
         ("enable_chunked_prefill", "chunked_prefill"), "engines do that by default; --set stack.budget=… is their chunk"
     ),
     **dict.fromkeys(("limit", "limits"), "--set limits.mfu.at_least=0.45, or limits: in the scenario"),
+    "spares": "--set run.failures.repair=24h --set run.spares=99%; or a number of nodes, --set run.spares=4",
     "years": "buy takes the years for which bought machines are used",
     "command": "name a command first, such as costmodel estimate --model llama-3.1-8b --gpu h100 --gpus 64",
 }

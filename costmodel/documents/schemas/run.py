@@ -304,7 +304,8 @@ class WholeRun(Document):
     )
     spares: Spares = Field(
         default=0.0,
-        description="Spare nodes, which are paid for; or the share of the time for which the spares are enough",
+        description="Spare nodes, which are paid for: --set run.spares=4; or the share of the time for which they are "
+        "enough: --set run.failures.repair=24h --set run.spares=99%",
     )
     elastic: Annotated[Elastic | None, BeforeValidator(_elastic)] = optional(
         "Continue with fewer replicas: true, or its times; default: restart"

@@ -49,13 +49,25 @@ def run_document(view: PlanView) -> AnswerDocument:
     whole = functools.cache(view.whole_run)
 
     def ahead() -> list[Line]:
-        """Lines above the answer: the largest loss of the run, and the chances to meet its limits."""
+        """Lines above the answer: what the run loses, and the chances to meet its limits."""
         if (plan_run := whole()) is None:
             return []
-        bound = [styled(f"Bound by {plan_run.largest}.")] if plan_run.largest else []
-        return [*bound, *(styled(f"{words[0].upper()}{words[1:]}.") for words in _limit_chances(view))]
+        return [
+            *_lost_lines(plan_run, view.answer.costs),
+            *(styled(f"{words[0].upper()}{words[1:]}.") for words in _limit_chances(view)),
+        ]
 
     return plan_document(view, "run", lambda: run_sections(view, whole()), ahead, assumed=assumed_lines(assumed))
+
+
+def _lost_lines(plan_run: PlanRun, costs: Mapping[str, float]) -> list[Line]:
+    """A line on the time that a run loses, and on what goodput is."""
+    share = costs["goodput"]
+    if not math.isfinite(share):
+        return []
+    lost = f", {show_time((1 - share) * costs['run_time'])} are lost" if math.isfinite(costs["run_time"]) else ""
+    most = f", most to {plan_run.largest}" if plan_run.largest not in ("", plan_run.steps) else ""
+    return [styled(f"{percent(share, 3)} of the time are {plan_run.steps} that count (goodput){lost}{most}.")]
 
 
 def _limit_chances(view: PlanView) -> Iterator[str]:

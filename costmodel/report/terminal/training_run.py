@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 WELL = 0.95  # goodput from which what moves it is not asked about
+_SPARES = "--set run.failures.repair=24h --set run.spares=99%"
 _ENDLESS = 100.0  # times what is expected: hardly any work is saved
 _FIGURES = (
     ("run time", "run_time"),
@@ -120,7 +121,8 @@ def _run_figure(answer: Answer, words: str, name: str, costs: dict[str, float]) 
     endless = name != "goodput" and high > _ENDLESS * costs[name]  # a share ends at the whole
     text = partial(result, name)
     band = range_of(text(low), "∞") if endless else range_beside(text, costs[name], low, high)
-    return RunFigure(words, name, text(costs[name]), band)
+    of = " of CO2" if name == "emissions" else ""
+    return RunFigure(words, name, f"{text(costs[name])}{of}", band)
 
 
 def run_parts(answer: Answer, found: RunFigures) -> dict[str, float]:
@@ -145,15 +147,16 @@ def _run_facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, floa
     band = band if costs["mtbf_low"] < costs["mtbf_high"] else ""
     count = number(found.interruptions) if costs["goodput"] == costs["goodput"] else math.nan
     counts = f", {counted(round(count))} in the run" if math.isfinite(count) else ""
-    rows = [("failures", f"one every {show_time(costs['mtbf'])}{band}{counts}")]
+    failures = ("failures", f"one every {show_time(costs['mtbf'])}{band}{counts}")
+    rows = [failures, *_spare_node_facts(answer, costs), *_power_facts(answer, costs)]
     stop, write = show_time(costs["checkpoint_blocking"]), show_time(costs["checkpoint_write"])
     usable = "" if asked.checkpoint.mode == "sync" else f", complete {write} later"
     rows.append(("checkpoint", f"{show(costs['checkpoint_size'], 'B')}, blocks training for {stop}{usable}"))
     rows.append(("interval", _interval_facts(answer, found)))
     load = f"{show_time(number(found.saved.load))} to load the checkpoint"
+    load += "" if asked.spares or asked.elastic or asked.restart.ranks else "; a replacement is assumed to be ready"
     rows.append(("restart", f"{show_time(costs['restart_time'])} ({load})"))
     rows += _fewer_ranks_facts(answer, found)
-    rows += _spare_node_facts(answer, costs)
     rows += _electricity_facts(answer, costs)
     rows += _data_wait_facts(answer, found)
     return rows
@@ -181,30 +184,34 @@ def _spare_node_facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str
     assert asked is not None
     paid = f"{counted(number(spares_of(answer.inputs, asked)))} paid for; " if asked.spares else ""
     at_once = asked.elastic is None and asked.restart.ranks is None
-    if at_once and not asked.spares:
-        paid = "none: a replacement is assumed to be ready; "
     wanted = number(spares_wanted(answer.inputs, asked))
-    if wanted == wanted:
-        most = number(spares_wanted(answer.inputs, asked, "high"))
-        time = percent(asked.spares if 0 < asked.spares < 1 else COVERED, 3).replace(".0 ", " ")
-        return [("spares", f"{paid}{counted(wanted)} nodes ({counted(most)} at P90) cover repairs {time} of the time"),
-                *([("without them", _no_spares_words(answer, costs))] if at_once else [])]  # fmt: skip
-    return [("spares", f"{paid}to compute how many, set run.failures.repair, e.g. {{time: 2 days}}")]
+    if wanted != wanted:
+        return [("spares", f"{paid or 'none; '}plan them: {_SPARES}")]
+    most = number(spares_wanted(answer.inputs, asked, "high"))
+    time = percent(asked.spares if 0 < asked.spares < 1 else COVERED, 3).replace(".0 ", " ")
+    covered = f"{paid}{counted(wanted)} nodes ({counted(most)} at P90) cover repairs {time} of the time"
+    return [*([("no spares", _no_spares_words(answer, costs))] if at_once else []), ("spares", covered)]
 
 
 def _no_spares_words(answer: Answer, costs: dict[str, float]) -> str:
-    """The time and the cost of a run that waits for each repair, beside those of the run."""
+    """The time and the cost of a run that waits for each repair."""
     asked, case = answer.inputs.run, answer.inputs.case
     assert asked is not None
     wall = costs["run_time"] + number(waiting_time(answer.inputs, asked, costs["run_time"]))
     ranks = number(answer.inputs.all_ranks)
     rented = ranks + number(spares_of(answer.inputs, asked)) * case.node.accelerators
     cost = costs["run_cost"] * wall / costs["run_time"] * ranks / rented
-    waits = f"each failure waits for its repair: {show_time(wall)}"
-    if not math.isfinite(cost):
-        return waits
-    own = f"{show_time(costs['run_time'])}, {rounded_dollars(costs['run_cost'])}"
-    return f"{waits}, {rounded_dollars(cost)}; with them {own}"
+    paid = f", {rounded_dollars(cost)}" if math.isfinite(cost) else ""
+    return f"{show_time(wall)}{paid}, as each failure waits for its repair"
+
+
+def _power_facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str]]:
+    """The mean power of the run at the meter, and what it emits; empty if they are not known."""
+    asked, power = answer.inputs.run, costs["energy"] / costs["run_time"]
+    if asked is None or not math.isfinite(power):
+        return []
+    emitted = f"; {result('emissions', costs['emissions'])} of CO2 in all" if math.isfinite(costs["emissions"]) else ""
+    return [("power", f"{show(power, 'W')} at the meter on average{emitted}")]
 
 
 def _fewer_ranks_facts(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:

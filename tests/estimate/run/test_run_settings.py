@@ -6,6 +6,7 @@ import functools
 import math
 import re
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,9 +117,22 @@ def test_without_spares_a_run_waits_for_each_repair() -> None:
     costs = row(*spared)
     wall = costs["run_time"] * (1 + 64 * 3.789e-3 * 2)
     cost = costs["run_cost"] * wall / costs["run_time"] * 64 / 68
-    words = f"each failure waits for its repair: {wall / 86400:.0f} days, ${cost / 1e6:.1f} M; with them "
+    words = f"{wall / 86400:.0f} days, ${cost / 1e6:.1f} M, as each failure waits for its repair"
     assert words in printed(*spared, width=None)
-    assert "none: a replacement is assumed to be ready" in printed("run={}", width=None)
+    assert "a replacement is assumed to be ready" in printed("run={}", width=None)
+
+
+def test_a_short_answer_states_lost_time_power_emissions_and_how_to_plan_spares(run: Any) -> None:
+    """Lost: what the goodput leaves of the run; power: its energy over its time."""
+    costs, command = row("run={}"), ("run", NAME)
+    shown = run(*command, brief=True).out
+    assert f"{(1 - costs['goodput']) * costs['run_time'] / 3600:.1f} h are lost" in shown
+    assert f"{costs['energy'] / costs['run_time'] / 1e3:.0f} kW at the meter" in shown
+    assert f"{costs['emissions'] / 1e3:,.0f} t of CO2" in shown
+    settings = re.search(r"plan them: (--set \S+ --set \S+)", shown)
+    assert settings is not None
+    assert "as each failure waits for its repair" in run(*command, *settings[1].split(), brief=True).out
+    assert settings[1] in run(*command, "--spares", "4").err
 
 
 def test_a_run_has_the_chance_to_end_in_time() -> None:

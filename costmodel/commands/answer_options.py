@@ -175,12 +175,14 @@ def _print_or_write(reply: Reply, wanted: str, output: Path | None, *, verbose: 
         return
     with show_work("the page" if wanted == "html" else "the answer"):
         answer = form_of(reply, wanted)
+        conclusion = getattr(answer, "conclusion", "")
         answer = safe_text(answer) if isinstance(answer, str) else answer
         found = [] if answer else reply.lines()
         lines = list(laid_out(found, None if output else terminal_width(), verbose=verbose))
     if verbose and found and lines_of_length(found) == lines_of_length(found, verbose=False):
         print_lines([styled("-v adds nothing to this answer", DIM)], stderr=True)
     if output is not None:
+        print_lines(laid_out([Text(conclusion)], terminal_width()) if conclusion else [], stderr=True)
         _write_and_report(output, answer or "".join(f"{line.plain}\n" for line in lines))
     elif isinstance(answer, bytes):
         raise fail("C007", f"{wanted} is binary and cannot be printed", None, f"name a file: -o answer.{wanted}")

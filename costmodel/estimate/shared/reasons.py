@@ -294,9 +294,9 @@ REMARKS = {
     ),
     "N004": Reason("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
     "N005": Reason(
-        "not calibrated for this GPU",
-        "No kernel measurements exist for this GPU, or no fit with its error. costmodel uses generic efficiencies and "
-        "a wider range.",
+        "no kernels measured on this GPU",
+        "Its constants are fitted to published runs of it, where there are any (costmodel list gpus states how many, "
+        "and their error), and else are generic. The range is wider.",
     ),
     "N006": Reason(
         "longer than trained",
@@ -470,7 +470,7 @@ REMARKS = {
         "number of ranks, stay inside.",
     ),
     "N054": Reason(
-        "outside a fit",
+        "sizes beyond those measured",
         "A kernel or collective that takes 1 % of the time or more, or attention to prompts 1 % of a first token, has "
         "sizes outside those its fit was made on; the lines *assumed* of `estimate` name them. Its error counts once "
         "more for each doubling of the ranks, and up to twice more for other sizes, so the band is wider.",

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.estimate.machine.collective_time import ALGORITHMS, FITTED
+from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.evidence.measure.ring import RingRun
 from costmodel.explore.collective import Ring, RingStep, signed_error
 from costmodel.ground.parsing import parse
@@ -140,7 +141,8 @@ def _draw_busbw(answer: CollectiveAnswer) -> Draw:
 
 def _remark_texts(answer: CollectiveAnswer) -> tuple[str, ...]:
     """Remarks on the flags, and on sizes outside the range of the fits."""
-    return (*answer.remarks, *(f"N054 outside a fit: {each.words}, so the band is wider" for each in answer.outside))
+    title = f"N054 {REMARKS['N054'].title}"
+    return (*answer.remarks, *(f"{title}: {each.words}, so the band is wider" for each in answer.outside))
 
 
 def _operation_words(operation: str) -> str:

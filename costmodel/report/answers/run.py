@@ -29,7 +29,7 @@ from costmodel.report.document import (
     traced,
 )
 from costmodel.report.page.document_page import settings_of
-from costmodel.report.terminal.formatting import BAND
+from costmodel.report.terminal.formatting import BAND, ENDS, range_of
 from costmodel.report.terminal.head import assumed_lines, command
 from costmodel.report.terminal.layout import Line, styled
 from costmodel.report.trials import range_figures
@@ -180,6 +180,23 @@ def run_sentence(view: PlanView, plan_run: PlanRun) -> str:
         f", and most of the rest goes into {plan_run.largest}" if plan_run.largest not in ("", plan_run.steps) else ""
     )
     return f"{time}{percent(costs['goodput'])} of its time are {plan_run.steps} that count{lost}."
+
+
+def job_sentence(view: PlanView) -> str:
+    """A sentence on the time and cost of all tokens with bands, and its risks; empty where these are not known."""
+    costs, say = view.answer.costs, words_of(view.case.kind).result
+    if not math.isfinite(costs.get("run_time_high", math.nan)) or costs.get("memory_share", 0.0) > 1:
+        return ""
+
+    def banded(name: str) -> str:
+        """A result with its band."""
+        low, high = (say(name, costs[f"{name}_{end}"]) for end in ENDS)
+        return f"{say(name, costs[name])} ({range_of(low, high)})"
+
+    cost = f" and costs {banded('run_cost')}" if math.isfinite(costs.get("run_cost_high", math.nan)) else ""
+    rare = "" if math.isfinite(costs.get("goodput", math.nan)) else ", without failures, which costmodel run adds"
+    risks = [f"it fits in memory with a chance of {chance_words(costs['fit_chance'])}", *_limit_chances(view)]
+    return f"The whole job takes {banded('run_time')}{cost}{rare}; {'; '.join(risks)}. "
 
 
 def run_headlines(view: PlanView, plan_run: PlanRun) -> list[Headline]:

@@ -414,7 +414,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         best, sized = found.best[0], found.fleet or found.best[0]
         is_counted = math.isfinite(best.costs["gpus_needed"])
         if found.unruled is not None:
-            rule = "Not calibrated for this GPU, so the average prediction rules"
+            rule = "No kernels measured on this GPU, so the average prediction rules"
             more = number_of(other.costs["gpus"], "GPU")
             would = f"{_gpus_with_chance(sized)}; a chance of {percent(found.unruled, 2)} would take {more}"
             return f"{rule}: {would}" if is_counted else rule

@@ -257,7 +257,8 @@ class TrainingView(PlanView):
         largest = sorted(TIME_TERMS, key=lambda item: -costs[item[1]])[:_LARGE]
         each = 0.0 if experts is None else experts.host
         looped = each > 0 and any(name == "launch" for _, name in largest)
-        host = f" Launch: {show_time(each)} to issue each expert (assume.experts.host)." if looped else ""
+        issued = f" In launch, the host takes {show_time(each)} to issue each expert (assume.experts.host)."
+        host = issued if looped else ""
         return styled(f"Bound by {largest[0][0]}.{host}")
 
     def headlines(self) -> list[Headline]:
@@ -265,20 +266,23 @@ class TrainingView(PlanView):
 
         costs, cell = self.answer.costs, partial(result_cell, self)
         room = verdict(costs["memory_share"])
-        run = f"{result('run_cost', costs['run_cost'])} and {result('run_time', costs['run_time'])} for all tokens"
-        cost_note = run if costs["run_cost"] == costs["run_cost"] else "for a million tokens"
         step = "Step time, if it fitted" if room == "does not fit" else "Step time"
         usable = f"of {gib(self.answer.inputs.usable_memory)} GiB: {verdict_words(costs)}"
+        whole = [("Cost of the job", "run_cost"), ("Time of the job", "run_time")]
+        known = [each for each in whole if room != "does not fit" and math.isfinite(costs[each[1]])]
+        failures = "" if math.isfinite(costs.get("goodput", math.nan)) else "; without failures"
+        step_note = f"{percent(costs['mfu'])} MFU; {band_words(self, 'step_time')}"
+        rate = [Headline("Cost per Mtoken", "—" if room == "does not fit" else cell("cost_per_mtoken"), "of training")]
         return [
-            Headline(step, cell("step_time"), band_words(self, "step_time")),
-            Headline("MFU", cell("mfu"), f"{show(costs['flop_rate'], 'FLOP/s')} for each accelerator"),
+            *(Headline(words, cell(name), f"{band_words(self, name)}{failures}") for words, name in known),
             Headline(
                 "Memory",
                 cell("memory_peak"),
                 usable,
                 chance_verdict(costs["fit_chance"]) if room == "fits" else "warn" if room == "tight" else "bad",
             ),
-            Headline("Cost per Mtoken", "—" if room == "does not fit" else cell("cost_per_mtoken"), cost_note),
+            Headline(step, cell("step_time"), step_note),
+            *([] if len(known) == len(whole) else rate),
         ]
 
     def time(self) -> list[Section]:

@@ -32,10 +32,20 @@ def figure_forms(figure: Callable[[], Callable[[float], SvgFigure] | None]) -> d
     return {"svg": lambda: _svg_form(_drawn_figure(figure())), "png": lambda: _png_form(_drawn_figure(figure()))}
 
 
+class PageText(str):
+    """The HTML of a page, with its conclusion in words."""
+
+    conclusion: str
+
+
 def _html_form(page: HtmlPage) -> str:
+    """The page as HTML that knows its conclusion."""
+    from costmodel.report.document import plain
     from costmodel.report.page.document_page import page_html
 
-    return page_html(page)
+    text = PageText(page_html(page))
+    text.conclusion = plain(page.conclusion)
+    return text
 
 
 def _svg_form(figure: SvgFigure) -> str:

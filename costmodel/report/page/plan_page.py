@@ -16,7 +16,7 @@ from costmodel.report.answers.communication import traffic_sections
 from costmodel.report.answers.memory import memory_section
 from costmodel.report.answers.plan_answer import PlanAnalyses, PlanView, estimate_document, plan_verdict, result_cell
 from costmodel.report.answers.plan_parts import PlanRun
-from costmodel.report.answers.run import run_headlines, run_sections, run_sentence
+from costmodel.report.answers.run import job_sentence, run_headlines, run_sections, run_sentence
 from costmodel.report.document import Draw, Headline, Section, Verdict
 from costmodel.report.page.document_page import (
     SIGNS,
@@ -71,7 +71,7 @@ def plan_page(
         Headline(number.label, with_trace(number.value, traces), number.note, number.verdict) for number in numbers
     ]
     data = {key: value for section in sections for key, value in section_data(section, case, traces).items()}
-    conclusion = conclusion if run is None else f"{run_sentence(view, run)} {conclusion}"
+    conclusion = f"{job_sentence(view) if run is None else f'{run_sentence(view, run)} '}{conclusion}"
     return HtmlPage(case_title(case), about, [f"{conclusion}{more}"], plan_verdict(case, answer), headlines, parts,
                     [*findings(view)], commands, {**data, "trace": traces.data()})  # fmt: skip
 

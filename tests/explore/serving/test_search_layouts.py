@@ -303,7 +303,7 @@ def test_a_chance_of_an_unmeasured_gpu_only_shows() -> None:
     assert (shown.safe, shown.unruled) == (None, 0.9)
     assert _figures(shown) == _figures(off)
     assert shown.other.costs["gpus"] >= shown.best[0].costs["gpus_needed"]
-    assert "Not calibrated for this GPU, so the average prediction rules" in ServiceWords(shown).other_rule()
+    assert "No kernels measured on this GPU, so the average prediction rules" in ServiceWords(shown).other_rule()
 
 
 def test_a_preferred_chance_leaves_the_headroom_of_a_load_without_limits(run: Any) -> None:

@@ -63,13 +63,13 @@ def test_what_there_is_to_remark_is_said_once(run: Any) -> None:
     ran = run("sweep", NAME, "--over", "cluster.node=gaudi2-8,dgx-h100", "--over", "plan.tp=4,8,3")
     said = [line for line in ran.out.splitlines() if line.startswith("  ▲ ")]
     titles = [
-        "N005 not calibrated for this GPU (2 of 4: gaudi2-8)",
+        "N005 no kernels measured on this GPU (2 of 4: gaudi2-8)",
         "N040 software not described for this vendor (2 of 4: gaudi2-8)",
         "N005 ranking",
     ]
     assert [line.startswith(f"  ▲ {title}: ") for line, title in zip(said, titles, strict=True)] == 3 * [True]
     assert (
-        "▲ N005 not calibrated for this GPU (gaudi2-8): "
+        "▲ N005 no kernels measured on this GPU (gaudi2-8): "
         in run("scale", NAME, "--set", "cluster.node=gaudi2-8", "--ranks", "256..512").out
     )
     assert "▲" not in run("sweep", NAME, "--over", "plan.tp=4,8").out

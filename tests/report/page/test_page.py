@@ -20,7 +20,7 @@ from costmodel.explore.page import rl_facts
 from costmodel.explore.page.report_facts import published_runs_on
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.workload_interface import Knob
-from costmodel.ground.units import show_time
+from costmodel.ground.units import show_time, significant
 from costmodel.report.answers.validate import measured_section
 from costmodel.report.page.document_page import HtmlPage, page_html
 from costmodel.report.page.plots import Scale, ticks
@@ -100,6 +100,18 @@ def test_a_page_says_its_conclusion_first(name: str, pages: dict[str, str]) -> N
     others = {"bad": ("refused", "unsolved"), "warn": ("serving", "layouts", "sizes"),
               "plain": ("sensitivity", "diff", "changed")}  # fmt: skip
     assert conclusion[1] == next((verdict for verdict, names in others.items() if name in names), "good")
+
+
+def test_the_conclusion_of_a_page_is_printed_and_begins_with_time_and_money(run: Any, tmp_path: Path) -> None:
+    ran = run("report", "quickstart", "--set", "workload.tokens=1 T", "-o", "page.html", cwd=tmp_path)
+    row = json.loads(run("estimate", "quickstart", "--set", "workload.tokens=1 T", "--json").out)["plans"][0]
+    ends = [significant(row[name] / 86400) for name in ("run_time_s", "run_time_low_s", "run_time_high_s")]
+    said = " ".join(ran.err.split())
+    assert re.match(rf"The whole job takes {ends[0]} days \({ends[1]} – {ends[2]} days\)", said), said
+    assert "without failures" in said
+    assert said.endswith("wrote page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert page.index("The whole job takes") < page.index("A step takes")
 
 
 def test_every_figure_is_the_number_of_the_json(run: Any, pages: dict[str, str]) -> None:

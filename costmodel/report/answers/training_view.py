@@ -25,7 +25,7 @@ from costmodel.ground.units import gib, percent, show, show_time, significant
 from costmodel.report.answers.plan_answer import PlanView, band_words, parts_section, plan_json, result_cell
 from costmodel.report.answers.plan_parts import GroupWait, PlanTraffic, SentMessage, TimePart
 from costmodel.report.document import Cell, Column, Draw, Headline, Section, Table, chance_verdict, computed, traced
-from costmodel.report.terminal.formatting import BAND, ENDS, TIME_TERMS, range_beside, range_of, result
+from costmodel.report.terminal.formatting import BAND, ENDS, TIME_TERMS, range_beside, range_of
 from costmodel.report.terminal.head import price_lines
 from costmodel.report.terminal.layout import DIM, CellTable, Line, short_or_full, styled
 from costmodel.report.terminal.plan_lines import memory_band_text, verdict_words

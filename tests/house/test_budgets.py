@@ -33,7 +33,7 @@ BUDGETS = {
     "explore/serving": 4_000,  # a model on every machine, points of benchmarks, the limit that binds
     "ground": 2_150,  # with durations in a given unit
     "report": 1_600,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 11_600,  # all faces of a question, views of plans, patches of documents, what buy says, rings
+    "report/answers": 11_660,  # all faces of a question, views of plans, patches of documents, what buy says, rings
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_900,  # with short answers that fit a screen whatever is asked
     "server": 1_250,

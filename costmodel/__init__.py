@@ -93,8 +93,17 @@ def _trace(text: str, file: str) -> foreign_readers.Foreign:
     return read(text, file)
 
 
+def _starts_program(text: str) -> bool:
+    """Whether a text is a launch file or a command that `import` reads."""
+    read: foreign_readers.IsForeign = import_module(
+        "costmodel.explore.import_export.import_command_line"
+    ).starts_program
+    return read(text)
+
+
 foreign_readers.register("model", _config)
 foreign_readers.register("trace", _trace)
+foreign_readers.register_programs(_starts_program)
 
 
 def __getattr__(name: str) -> Any:

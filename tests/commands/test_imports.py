@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -315,3 +316,31 @@ def test_an_accelerator_that_the_node_does_not_hold(tmp_path: Path, run: Any, fa
         found = faults(run("import", str(tmp_path / "serve.sh"), *options))
         assert any((fault.code, words in fault.sentence) == (code, True) for fault in found)
     assert "--gpu has no effect" in faults(run("import", EXAMPLE, "--gpu", "h100"))[0].sentence
+
+
+OTHERS = {
+    "axolotl.yaml": "base_model: Qwen/Qwen3-8B\nadapter: lora\nsequence_len: 4096\nmicro_batch_size: 2\n"
+    "gradient_accumulation_steps: 4\ndatasets:\n  - path: x\n    type: alpaca\n",
+    "ds.json": '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 3}}',
+    "tt.toml": "[training]\nlocal_batch_size = 2\nseq_len = 8192\n",
+    "vllm serve Qwen/Qwen3-8B --quantization fp8": "",
+    "torchrun pretrain_gpt.py --num-layers 32": "",
+}
+
+
+@pytest.mark.parametrize("question", ["estimate", "memory", "search"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_import_reads_leads_to_it_from_every_question(name: str, question: str, run: Any, tmp_path: Path) -> None:
+    if OTHERS[name]:
+        (tmp_path / name).write_text(OTHERS[name], "utf-8")
+    ran = run(question, name, cwd=tmp_path)
+    assert ran.code == 2
+    assert "of another program, and a scenario is expected here" in ran.err
+    hint = ran.err.partition("help: costmodel ")[2].partition(" --gpu NAME")[0]
+    assert shlex.split(hint) == ["import", name]
+
+
+@pytest.mark.parametrize("text", ["title: x\nworkload: {kind: training}\nplan: {tp: 2}\n", '{"workload": {"tp": 1}}'])
+def test_a_scenario_without_its_schema_stays_one(text: str, run: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(text, "utf-8")
+    assert "help: schema: costmodel/scenario/v1" in run("estimate", "mine.yaml", cwd=tmp_path).err

@@ -7,6 +7,7 @@ import functools
 import math
 import os
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from costmodel.documents.reader.folders import (
     plural,
     shown_file,
 )
-from costmodel.documents.reader.foreign_readers import BESIDE, FILE, file_in, has_file
+from costmodel.documents.reader.foreign_readers import BESIDE, FILE, file_in, has_file, is_of_other_program
 from costmodel.documents.reader.hub_names import is_hub_name, nearest_shapes, shape_of, squeezed
 from costmodel.documents.text.files import SEND, file_text, found_by_name, is_text, may_look, opens_files
 from costmodel.documents.text.yaml_tree import read_tree
@@ -200,6 +201,9 @@ def _numbers(release: str) -> tuple[int, ...]:
     return tuple(int(part[:_DIGITS]) for part in match[1].split(".")) if match else ()
 
 
+_OURS = late_pattern(r"""costmodel/\w|(?m:^["' ]*workload\b)""")  # in a document, or a scenario without its schema
+
+
 # --- finds documents by name, and reads their first lines without checking the rest
 
 
@@ -210,6 +214,8 @@ def is_path(name: str) -> bool:
 
 def find(kind: str, name: str, place: Place | None = None) -> Path:
     """The file of a document by name or path; a fault if there is none."""
+    if kind == "scenario":
+        _refuse_other_programs(name, place)
     if is_hub_name(name):
         if kind != "model":
             raise _unknown_document(kind, name, place)
@@ -220,9 +226,6 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
         if not opens_files():
             _allow_own(name, place)
         path = file_in(kind, folder_of(place) / name)
-        if kind == "scenario" and (hint := import_hint(name)) and has_file(path):
-            sentence = f"{quoted_value(name)} is a file of another program, and a scenario is expected here"
-            raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
         shape = of_path(name, path) if kind == "model" else ""
         return find(kind, shape) if shape else path
     for path in places(kind, name):
@@ -234,6 +237,21 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     if kind == "model" and (shape := by_spelling(name)):
         return find(kind, shape)
     raise _unknown_document(kind, name, place)
+
+
+def _refuse_other_programs(name: str, place: Place | None) -> None:
+    """Raises a fault for a file of another program, or for its command as text, in the place of a scenario."""
+    path = folder_of(place) / name
+    is_file = has_file(path)
+    hint = import_hint(name) if is_file else ""
+    if not hint:
+        is_command = not is_file and len(name.split()) > 1
+        text = name if is_command else file_text(str(path)) if is_file and name.endswith(SUFFIXES) else ""
+        if not text or _OURS.search(text) or not is_of_other_program(text):
+            return
+        hint = f"costmodel import {shlex.quote(name)} --gpu NAME -o mine.yaml makes a scenario of it"
+    sentence = f"{quoted_value(name)} is a {'file' if is_file else 'command'} of another program"
+    raise fail("D009", f"{sentence}, and a scenario is expected here", place or Place(COMMAND_LINE), hint)
 
 
 def by_spelling(name: str) -> str:
@@ -302,11 +320,6 @@ def _unknown_document(kind: str, name: str, place: Place | None) -> CostModelErr
     file = next((file for file in (name, f"{name}.yaml") if name and has_file(Path(file))), "")
     if file:
         hint = f"for the file write .{os.sep}{file}"
-        if kind == "scenario" and (reading := import_hint(file)):
-            sentence, hint = (
-                f"{quoted_value(file)} is a file of another program, and a scenario is expected here",
-                reading,
-            )
     elif kind == "scenario" and "=" in name:
         settings = [_option_meant(*part.partition("=")[::2]) for part in name.split(",")]
         hint = f"settings are options: {' '.join(settings)}" if all(settings) else hint

@@ -35,7 +35,9 @@ class Foreign:
 
 
 ReadForeign = Callable[[str, str], Foreign]  # of a text and the name of its file
+IsForeign = Callable[[str], bool]  # of a text: a file, or a command as it is typed
 _READERS: dict[str, ReadForeign] = {}
+_OF_OTHERS: list[IsForeign] = []
 
 
 def register(kind: str, reader: ReadForeign) -> None:
@@ -46,6 +48,16 @@ def register(kind: str, reader: ReadForeign) -> None:
 def reader_of(kind: str, path: Path, text: str) -> ReadForeign | None:
     """The reader for a file in another format; None for costmodel's own documents."""
     return None if path.suffix != ".json" or _OURS.search(text) else _READERS.get(kind)
+
+
+def register_programs(is_foreign: IsForeign) -> None:
+    """Registers how to tell texts that start another program."""
+    _OF_OTHERS.append(is_foreign)
+
+
+def is_of_other_program(text: str) -> bool:
+    """Whether a text starts another program, and `import` reads it; a config.json is a model."""
+    return not is_config(text) and any(is_foreign(text) for is_foreign in _OF_OTHERS)
 
 
 def read_foreign(kind: str, text: str, file: str) -> Foreign:

@@ -28,8 +28,11 @@ def is_typed_command(text: str) -> bool:
     >>> is_typed_command("vllm serve org/name"), is_typed_command("serve.sh"), is_typed_command("my notes.txt")
     (True, False, False)
     """
-    if not re.search(r"\s", text) or _file_exists(text):
-        return False
+    return bool(re.search(r"\s", text)) and not _file_exists(text) and starts_program(text)
+
+
+def starts_program(text: str) -> bool:
+    """Whether a text begins with a launcher, or is a file of a known format."""
     return starts_command(text.split()) or _has_format(text)
 
 

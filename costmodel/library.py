@@ -325,7 +325,12 @@ def _bound_arguments(
     try:
         bound = dict(signature.bind(*given, **named).arguments)
     except TypeError as error:
-        raise WrongCall(f"{name}: {error}") from None
+        from costmodel.documents.keys.suggestions import nearest
+
+        strange = next((each for each in named if each not in signature.parameters), "")
+        close = _SAME.get(strange, "") or nearest(strange, list(signature.parameters), 0.6)
+        meant = f"; did you mean '{close}'?" if close in signature.parameters else ""
+        raise WrongCall(f"{name}: {error}{meant}") from None
     missing = [each for each, option in mapping.items() if option.default is option.empty and each not in bound]
     if missing:
         raise WrongCall(f"{name}: {', '.join(missing)} is missing")
@@ -357,6 +362,7 @@ def scenario_asked(name: str, options: Mapping[str, Any], *, planned: bool) -> L
     return _question(name, options, flags).loaded(planned=planned)
 
 
+_SAME = {"axes": "over", "axis": "over", "vary": "over"}  # keywords of other libraries
 _BY_PLACE, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
@@ -378,6 +384,8 @@ def _checked_value(command: str, option: inspect.Parameter, value: Any) -> Any:
     limits = stated[0] if stated else None
     if isinstance(value, Mapping) and list[str] in (kind, *get_args(kind)):
         value = [f"{path}={_over_values(values)}" for path, values in value.items()]
+    if isinstance(value, str) and list[str] in (kind, *get_args(kind)):
+        value = [value]
     parser, least, most = (getattr(limits, name, None) for name in ("parser", "min", "max"))
     if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
         raise WrongCall(f"{command}: {option.name}: a boolean is not a value of it")

@@ -294,6 +294,9 @@ def _flag_parameters(
     users: UsersOption = None,
     prompt: PromptOption = None,
     answer: AnswerOption = None,
+    longest: Annotated[
+        str | None, _flag(_RL, "longest", "Tokens of the longest answer; by default 4 × the mean", "COUNT")
+    ] = None,
     rl: Annotated[str | None, _flag(_RL, "rl", "Algorithm of RL", "grpo|ppo|dapo|rloo|dpo")] = None,
     prompts: Annotated[str | None, _flag(_RL, "prompts", "Prompts of an iteration", "COUNT")] = None,
     samples: Annotated[str | None, _flag(_RL, "samples", "Answers to each prompt", "COUNT")] = None,

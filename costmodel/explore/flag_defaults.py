@@ -181,7 +181,7 @@ def _longest_answer(case: LoadedScenario, longest: float) -> tuple[int, str]:
     mean, room = float(workload.response.mean), longest - float(workload.prompt)
     many = max(mean, min(_TAIL * mean, room))
     why = f"{_TAIL:g} × the mean" if many == _TAIL * mean else "the longest of the model, with the prompt"
-    return int(many), f"{why}; --set {LIMIT}=… sets it"
+    return int(many), f"{why}; --longest sets it"
 
 
 def _default_size(path: str, value: int | str, origin: str) -> tuple[Assumption, int | str]:

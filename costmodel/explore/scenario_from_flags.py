@@ -90,6 +90,7 @@ class ScenarioFlags:
     users: str | None = None
     prompt: str | None = None
     answer: str | None = None
+    longest: str | None = None
     rl: str | None = None
     prompts: str | None = None
     samples: str | None = None

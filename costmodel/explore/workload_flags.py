@@ -97,6 +97,7 @@ FLAGS = {
             "samples": "workload.samples",
             "prompt": "workload.prompt",
             "answer": "workload.response.mean",
+            "longest": "workload.response.limit",
             "iterations": "workload.iterations",
             "deadline": "limits.run_time.at_most",
             "budget": "limits.run_cost.at_most",

@@ -287,8 +287,7 @@ def _serving_words() -> WorkloadWords:
 
         held, workload = serving(case), serving(case).scenario.workload
         types = number_type_words(workload) or [workload.precision]
-        lengths = lengths_with_note(workload).replace("spread 0 of", "all alike in").replace("spread 0", "all alike")
-        return " · ".join([held.stack.name, *types, lengths, load_words(workload)])
+        return " · ".join([held.stack.name, *types, lengths_with_note(workload), load_words(workload)])
 
     def more(row: ScaledSize) -> dict[str, Any]:
         from costmodel.report.terminal import serving_scale

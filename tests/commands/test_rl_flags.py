@@ -150,3 +150,20 @@ def test_pairs_need_no_engine(run: Any) -> None:
 def test_a_scenario_to_start_from_is_of_the_workload_that_is_asked(kind: str, run: Any, tmp_path: Any) -> None:
     (tmp_path / "mine.yaml").write_text(run("init", "--kind", kind).out, "utf-8")
     assert json.loads(run("estimate", "mine.yaml", "--json", cwd=tmp_path).out)["workload"] == kind
+
+
+def test_the_longest_answer_has_a_flag_and_the_mean_is_named(run: Any) -> None:
+    asked = ("estimate", "--rl", "grpo", "--model", "qwen-2.5-7b", "--gpus", "16", "--answer", "2k")
+    assert "answers of 2,000 tokens (mean), 8,000 at most" in run(*asked).out
+    by_flag, by_key = (run(*asked, *more, "--json") for more in (
+        ("--longest", "3k"), ("--set", "workload.response.limit=3k")))  # fmt: skip
+    assert json.loads(by_flag.out)["plans"] == json.loads(by_key.out)["plans"]
+
+
+def test_a_search_of_a_run_shows_its_days(run: Any) -> None:
+    asked = ("search", "--model", "llama-3.1-8b", "--gpus", "64", "--tokens", "1T", "--top", "1")
+    [head, row] = [line.split() for line in run(*asked).out.splitlines() if line.split()[:1] in (["#"], ["1"])]
+    seconds = json.loads(run(*asked, "--json").out)["plans"][0]["run_time_s"]
+    assert f"{seconds / 86400:.1f}" in row
+    assert "days" in head
+    assert " days" not in run("search", "--model", "llama-3.1-8b", "--gpus", "64", "--top", "1").out

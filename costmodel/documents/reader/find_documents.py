@@ -334,8 +334,8 @@ def _unknown_document(kind: str, name: str, place: Place | None) -> CostModelErr
 
 # Names of the flags that describe a job, of any workload.
 FLAGS = (
-    "answer batch budget burstiness concurrency deadline dtype gpus iterations model node price prompt prompts rate rl "
-    "rollout safe samples sequence stack tokens tpot trace trainer ttft users"
+    "answer batch budget burstiness concurrency deadline dtype gpus iterations longest model node price prompt prompts "
+    "rate rl rollout safe samples sequence stack tokens tpot trace trainer ttft users"
 )
 
 

@@ -51,7 +51,7 @@ def reader_of(kind: str, path: Path, text: str) -> ReadForeign | None:
 
 
 def register_programs(is_foreign: IsForeign) -> None:
-    """Registers how to tell texts that start another program."""
+    """Registers a function that recognises texts that start another program."""
     _OF_OTHERS.append(is_foreign)
 
 

@@ -53,6 +53,7 @@ _BEHIND = ALWAYS[1:]  # of tp and the sizes over one
 _COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
 _DROPPED = ("sp", "P90", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow; never the objective
 _NOTABLE_TERM = 0.005  # share of a step, from which a term that moved is shown
+_DAY = 86_400.0  # seconds
 _EQUAL_TIME = 0.01  # share below which two plans count as equal
 
 
@@ -88,10 +89,14 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
             drop = 0 if head == kept else _drop_order(head)
             return self.cell(name, text, of_units=text is show_time, head=head, drop=drop)
 
+        timed = any(math.isfinite(plan.costs.get("run_time", math.nan)) for plan in plans)
+        of_run = timed and self.objective != "run_time"
+        days = [column("run_time", "days", lambda value: significant(value / _DAY, 3))] if of_run else []
         own = [] if kept else [self.cell(self.objective, head="cost" if self.priced else self.objective)]
         return [
             column("step_time", "step", show_time),
             column("step_time_high", "P90", show_time),
+            *days,
             column("tokens_per_s_per_gpu", "tok/s/GPU", lambda value: significant(value, 4)),
             column("mfu", "MFU", percent),
             *own,

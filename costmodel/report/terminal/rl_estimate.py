@@ -95,7 +95,7 @@ def iteration_words(case: RlCase) -> str:
     batch = f"{counted(workload.prompts)} pairs"
     if workload.generates:
         batch = f"{counted(workload.prompts)} × {counted(workload.samples)} answers"
-    lengths = f"{counted(response.mean)} tokens, {counted(response.limit)} at most"
+    lengths = f"{counted(response.mean)} tokens (mean), {counted(response.limit)} at most"
     parts = [case.stack.name, workload.algorithm, f"{batch} of {lengths}"]
     if workload.staleness:
         parts.append(f"staleness {workload.staleness:g}, {workload.rollouts}")

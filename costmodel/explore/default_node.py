@@ -33,7 +33,9 @@ def node_of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], lis
     changes = [Assignment("cluster.node", place, flag_text(stand.node, place), place)]
     changes += [Assignment(f"cluster.node.{key}", place, flag_text(value, place), place) for key, value in own.items()]
     why = "no node of this GPU is known" if "accelerator" in own else "its usual node"
-    why = f"{why}; change it with --node"
+    fabric = shelf.document("node", stand.node).scale_out.fabric
+    network = f", {fabric if isinstance(fabric, str) else fabric.name} between nodes"
+    why = f"{why}{network}; change it with --node"
     return changes, [Assumption("cluster.node", stand.node, why)]
 
 

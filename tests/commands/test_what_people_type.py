@@ -33,6 +33,7 @@ ANSWERS = {
     "memory --model llama-3.1-8b --gpu h100 --gpus 64 --stack torchtitan --dtype fp8": "· fp8-cs ·",
     "memory --model llama-3.1-8b --gpu h100 --gpus 64 --stack megatron-core --dtype fp8": "· fp8 ·",
     f"sweep {TRAINING} --over batch=512,1024": "2 points",
+    "estimate --model llama-3.1-8b --gpu h100 --gpus 64": "its usual node, ib-ndr between nodes",
     "collective all-reduce 1GB --gpu h100 --gpus 64": "ib-ndr between the domains takes longest, held back by nvlink4",
 }
 ERRORS = {

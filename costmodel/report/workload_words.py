@@ -332,7 +332,7 @@ def _user_speed_sentence(case: LoadedScenario, costs: Mapping[str, float]) -> Se
     unlimited = {name: [] if name in stated else [f"no limit: --{name}"] for name in ("tpot", "ttft")}
     of_user: list[Cell] = [Value(significant(speed), speed, "tokens_per_s_per_user"), " tokens/s a user"]
     of_user += _in_brackets([_band_ends(costs, "tokens_per_s_per_user", significant), unlimited["tpot"]])
-    of_first: list[Cell] = ["99 in 100 first tokens within ", Value(show_time(first), first, "ttft_p99")]
+    of_first: list[Cell] = ["first token p99 ", Value(show_time(first), first, "ttft_p99")]
     of_first += _in_brackets([_band_ends(costs, "ttft_p99", show_time), unlimited["ttft"]])
     return [*of_user, ", ", *of_first] if math.isfinite(speed) else of_first
 

@@ -79,7 +79,7 @@ def test_a_changed_equation_is_caught_and_named(run: Any, monkeypatch: pytest.Mo
         monkeypatch.setattr(module, "stream_time", stream_time)
     ran = run("check", NAME, "--against", "tests/baseline.json", "--exact")
     assert (ran.code, ran.err) == (1, "")
-    assert re.search(r"✗ figures +\d+ of \d+ figures moved", ran.out)
+    assert re.search(r"✗ figures +\d+ of \d+ results changed", ran.out)
     assert re.search(r"\n +memory-bound ops +\d", ran.out)
     assert "equation stream_time changed on the same inputs" in ran.out
     assert ran.out.count("changed on the same") == 1
@@ -99,7 +99,10 @@ def test_a_broken_limit_has_both_sides_and_its_line(run: Any, tmp_path: Path) ->
     assert ran.out.count("✓") == 2
     assert ran.out.endswith("\n1 of 3 failed\n")
     kept = run("check", "held.yaml", "--set", "limits.mfu.at_least=1%", cwd=tmp_path, brief=True)
-    assert (kept.code, kept.out) == (0, f"held\n{HEAD}  ✓ 3 limits\n  More with -v: 3 limits\n\n3 kept, 1 scenario\n")
+    assert (kept.code, kept.out) == (
+        0,
+        f"held\n{HEAD}  ✓ 3 limits\n  More with -v: 3 limits\n\n3 checks passed, 1 scenario\n",
+    )
 
 
 def test_every_result_can_be_limited(run: Any) -> None:
@@ -523,13 +526,13 @@ def test_one_command_checks_scenarios_of_all_workloads_in_every_form(form: str, 
     ran = run("check", *EVERY, "--format", form)
     assert (ran.code, ran.err) == (0, "")
     named = all(name in ran.out for name in EVERY)
-    assert "2 kept, 3 scenarios" in ran.out if form in ("github", "markdown") else named
+    assert "2 checks passed, 3 scenarios" in ran.out if form in ("github", "markdown") else named
 
 
 def test_an_improvement_is_printed(run: Any, tmp_path: Path) -> None:
     """With the largest change against the baseline; a baseline without limits has figures behind -v, not limits."""
     held = ("check", "quickstart", "--against", "baseline.json")
-    assert "holds today's figures of 1 scenario." in run(*held, "--update", cwd=tmp_path).out
+    assert "Wrote the results of 1 scenario to " in run(*held, "--update", cwd=tmp_path).out
     better = run(*held, "--set", "assume.sustained=1.0", brief=True, cwd=tmp_path)
     assert better.code == 0
     assert re.search(r"✓ no regression: (step_time|cost_per_mtoken) −\d+\.\d %", better.out), better.out

@@ -509,7 +509,7 @@ def test_estimate_says_the_rent_of_a_month(run: Any) -> None:
 def test_check_holds_figures_of_a_baseline(run: Any, tmp_path: Path) -> None:
     """Worse by more than is allowed is a no; better is none; a scenario that is not in it is said to be new."""
     held = ("check", NAME, "--against", str(tmp_path / "base.json"))
-    assert "holds today's figures of 1 scenario." in run(*held, "--update").out
+    assert "Wrote the results of 1 scenario to " in run(*held, "--update").out
     assert run(*held).code == 0
     assert run(*held, "--exact").code == 0
     slower = run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3 TB/s")

@@ -69,9 +69,9 @@ def summary(record: dict[str, Any], time: Score, memory: Score, iterations: Scor
     lines.append(("peak memory", *_of_score(memory)))
     service = record["services"]["model"]
     lines += [
-        ("time per token of services, each model left out of the fit", *_cells(service["tpot"])),
-        ("time to their first token, left out in the same way", *_cells(service["ttft"])),
-        ("iterations of reinforcement learning, four frameworks (one set four constants)", *_of_score(iterations)),
+        ("serving: time per token, model held out of the fit", *_cells(service["tpot"])),
+        ("serving: time to first token, held out in the same way", *_cells(service["ttft"])),
+        ("RL: iteration time, four frameworks (one was used to set four constants)", *_of_score(iterations)),
     ]
     return _table(("measured", "runs", "median error", "P90 error", "inside P10 – P90"), lines)
 

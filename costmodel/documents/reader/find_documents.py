@@ -314,7 +314,8 @@ def _unknown_document(kind: str, name: str, place: Place | None) -> CostModelErr
         close = f"did you mean {close}? " if close.strip("'").startswith(model) else ""
         hint = f"{close}costmodel estimate --model {model}, or any scenario with --set model={model}"
         return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
-    sentence = f"there is no {kind} named {quoted_value(name)}" + (
+    what = "table of measured runs" if kind == "measured" else kind
+    sentence = f"there is no {what} named {quoted_value(name)}" + (
         f"; '{name}' is the name of a{'n' if other[0] in 'ae' else ''} {other}" if other else ""
     )
     file = next((file for file in (name, f"{name}.yaml") if name and has_file(Path(file))), "")

@@ -224,12 +224,12 @@ def _closing_lines(found: PurchaseComparison, day: Day | None, again: str) -> li
     choices = decisions(found)
     short = [[plain([each.difference]), _risk_words(each), plain(each.words)] for each in choices]
     long = [[*cells[:2], f"{cells[2]}{plain(each.more)}"] for cells, each in zip(short, choices, strict=True)]
-    heads = cost_period(found), "risk not to fit" if only_memory_is_limited(found) else "risk of a miss", "to decide"
+    heads = cost_period(found), "risk not to fit" if only_memory_is_limited(found) else "risk of a miss", "other deals"
     more = len(choices) - DECIDED
     lines += short_or_full(
         [CellTable(heads, short[:DECIDED], "rll", indent="", rest="choice")] if short else [],
         [CellTable(heads, long, "rll", indent="")] if short else [],
-        f"{more} more to decide" if more > 0 else "what else to know of choices",
+        f"{more} other deals" if more > 0 else "more on each deal",
     )
     settings = trial_settings(best.trial, searched=False)
     own: list[Line] = [shell_line("This plan:", plan_command(found))]
@@ -264,7 +264,7 @@ def plan_command(found: PurchaseComparison) -> str:
 def _token_budget_note(settings: Mapping[str, str]) -> list[str]:
     """A note on stack.budget, which is chosen with the plan and changes its chance; empty if it was not chosen."""
     budget = settings.get(_BUDGET, "")
-    return [f"  --write keeps the plan; without {_BUDGET}={budget} its chance is another one"] if budget else []
+    return [f"  --write saves the plan; another {_BUDGET} than {budget} changes its chance"] if budget else []
 
 
 _BUDGET = "stack.budget"  # the tokens of a step, which are chosen with the plan of a service
@@ -283,7 +283,7 @@ def _limits_words(found: PurchaseComparison) -> str:
         for limit in limits
         if limit.column != found.asked.chance
     ]
-    sure = f"with a chance of {percent(found.safe, 2)}" if found.safe else "by expected figures"
+    sure = f"with a chance of {percent(found.safe, 2)}" if found.safe else "on average"
     return f"{' · '.join(stated) or found.asked.chance_event} {sure}"
 
 
@@ -427,7 +427,7 @@ def _plan_cells(
     assert row.trial is not None
     kept = row.trial.kept
     budget = 0 if kept is None or found.asked.request_tokens is None else int(str(kept.keys.get("budget", 0)))
-    plan = "" if kept is None else f"{kept.words}{f' · {budget:,} tokens a step' if budget else ''}"
+    plan = "" if kept is None else f"{kept.words}{f' · token budget {budget:,}' if budget else ''}"
     nodes = linked(number_cell(row.nodes, "nodes"), f"nodes of {name}")
     billed = row.gpus if row.rents_each else row.gpus + row.idle
     whole = [linked(number_cell(billed, "gpus"), f"billed of {name}")] if idle else []
@@ -527,18 +527,18 @@ def _hosted_price_line(offer: HostedOffer) -> Line:
     return Abridged(f"  API: {words} ({hosted_source(offer)})", short="", added="origin of prices")
 
 
-_EXPECTED_LEGEND = "the fewest GPUs by expected figures, and their chance to meet every limit"
+_EXPECTED_LEGEND = "fewest GPUs for the average prediction, and their chance to meet every limit"
 _PLAN_LEGEND = (
     "replicas: copies of the model that answer requests; tp: GPUs that share each layer of a copy; pp: groups of its "
-    "layers on GPUs of their own; tokens a step: the most that the engine takes at once (stack.budget)"
+    "layers on GPUs of their own; token budget: the most tokens of a step (stack.budget)"
 )
 _BINDS_LEGEND = (
-    "what bounds the requests of a replica: cache: memory for requests in flight; sequences: their number at a time; "
+    "what limits the requests of a replica: cache: memory for requests in flight; sequences: their number at a time; "
     "compute, budget: the work of a step"
 )
 _RUNS_LEGEND = (
-    "published runs of such jobs on this GPU, of any model and format, that predictions are compared with; without "
-    "any, the width of bands is assumed"
+    "published runs of such jobs on this GPU, of any model and format, that predictions are compared with; if there "
+    "are none, the range is assumed"
 )
 _PRICE_LEGEND = (
     "the offer, the day on which its price was seen, and where; unverified: from general knowledge, that page was not "
@@ -656,7 +656,7 @@ def _headlines(found: PurchaseComparison) -> list[Headline]:
     if best is None or best.plans.safe is None:
         return []
     safe, rent, smaller = best.plans.safe, found.rent(best), found.smaller
-    least = f"{rounded_dollars(smaller.billed)} by expected figures; " if smaller.billed < rent.billed else ""
+    least = f"{rounded_dollars(smaller.billed)} on average; " if smaller.billed < rent.billed else ""
     about = f"{least}{rounded_dollars(rent.in_use)} of GPUs in use"
     cards = [Headline(f"Cost of {job_words(found)}", billed_cell(rent, best.machine.name), about)]
     cards = cards if math.isfinite(rent.billed) else []

@@ -256,8 +256,8 @@ def _rejection_in_brief(found: PurchaseComparison, row: Purchase) -> str:
 
 
 _LIMITS = {
-    "ttft_p99": "first token (99 in 100)",
-    "tpot": "each token",
+    "ttft_p99": "first token (p99)",
+    "tpot": "time per token",
     "run_time": "time",
     "run_cost": "cost",
     RENT: "billed a month",
@@ -265,7 +265,7 @@ _LIMITS = {
 
 
 def limit_words(column: str) -> str:
-    """The name of a limited result in plain words, such as `each token` for tpot."""
+    """The name of a limited result in plain words, such as `time per token` for tpot."""
     return _LIMITS.get(column, column)
 
 
@@ -290,7 +290,7 @@ def cost_range_sentence(found: PurchaseComparison, *, short: bool = False) -> Se
         money += ["; " if money else "", "the dearest seller", *([] if short else [" on demand", *price]), " asks "]
         money.append(linked(money_cell(found.dear_rent), f"dear rent of {name}"))
         money.append(" for these GPUs")
-    return ["How sure the money is: ", *money, "."]
+    return ["Cost range: ", *money, "."]
 
 
 def _sizes_by_chance(found: PurchaseComparison, best: Purchase, *, short: bool) -> list[Cell]:
@@ -312,7 +312,7 @@ def _sizes_by_chance(found: PurchaseComparison, best: Purchase, *, short: bool) 
     words = list[Cell]()
     for gpus, odds, rent in sizes[1:] if short and as_dear else sizes:
         unit, chance = (" GPU" if plain([gpus]) == "1" else " GPUs", " a chance of") if not words else ("", "")
-        does = f"{' suffices' if plain([gpus]) == '1' else ' suffice'}" if not words else ""
+        does = f"{' is' if plain([gpus]) == '1' else ' are'} enough" if not words else ""
         words += [", " if words else "", gpus, unit, *_billed_note(best, gpus, rent), f"{does} with{chance} ", odds]
     last = best if surer is None else surer.row
     assert last.plans.safe is not None
@@ -334,13 +334,13 @@ def _billed_note(best: Purchase, gpus: Cell, rent: Cell) -> list[Cell]:
 
 def caveats(found: PurchaseComparison) -> Sentence:
     """A sentence on what the chance, the ranges and the cost do not include."""
-    kept = "is enough" if states_no_limit(found) else "keeps every limit"
+    kept = "is enough" if states_no_limit(found) else "meets every limit"
     of = "the job fits" if only_memory_is_limited(found) else f"the real speed {kept}"
     steady = found.asked.request_tokens is not None and found.traffic == 1
     load = " The load is taken as steady all day: size for your peak." if steady else ""
-    return [f"The chance is that {of}, given the error on measured runs, and a range holds in 8 of 10 cases; neither "
-            f"covers prices, peaks of load, outages and interruptions.{load} Costs are without storage, traffic, tax, "
-            "staff and spare nodes."]  # fmt: skip
+    return [f"The chance that {of}, and the ranges (8 of 10 cases), come from errors on measured runs. They do not "
+            f"cover prices, load peaks, outages or interruptions.{load} Costs are without storage, traffic, tax, staff and "
+            "spare nodes."]  # fmt: skip
 
 
 def _sold_words(machine: Machine) -> str:
@@ -528,7 +528,7 @@ def api_sentence(found: PurchaseComparison, *, short: bool = False) -> Sentence:
     below: list[Cell] = []
     if turn < float(share(best.trial.costs["saturation_per_s"], best.parts)):
         rate = linked(Value(f"{significant(turn, 2)} requests/s", turn, "turn_per_s"), f"turn of {name}")
-        below = ["; cheaper than the least that is rented below ", rate]
+        below = ["; cheaper than the smallest rental below ", rate]
     if short:
         load = " at this rate all day (--day states yours)" if found.traffic == 1 else " a month of such days"
         below = [", and is cheaper below ", *below[1:], " all day"] if below else []
@@ -541,7 +541,7 @@ def api_sentence(found: PurchaseComparison, *, short: bool = False) -> Sentence:
 def latency_caveat(found: PurchaseComparison) -> str:
     """A sentence that the price of an API promises no latency; empty if no limit is on a time."""
     asked = [limit for limit in stated_limits(found.asked.case.scenario.limits) if limit.column.startswith(_TIMES)]
-    return "Its latency is not promised by this price, and its document publishes none." if asked else ""
+    return "The seller promises no latency." if asked else ""
 
 
 _TIMES = ("ttft", "tpot", "latency")

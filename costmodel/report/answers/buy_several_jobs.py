@@ -128,10 +128,10 @@ def _fleet_sentence(row: MachineForJobs) -> str:
         rent = f", {rounded_dollars(row.rent.billed)} for {MONTHLY}{part if row.rent.in_use < row.rent.billed else ''}"
     whole = _cost_until_done(row)
     if math.isinf(row.most):
-        return f"{gpus} hold all jobs at once{rent}.{whole}"
+        return f"{gpus} run all jobs at once{rent}.{whole}"
     apart = "" if row.nodes <= row.there else ", if jobs share nodes"
     idle = f"{counted(row.most - row.gpus)} of {number_of(row.most, 'GPU')} stay idle"
-    return f"{gpus} hold all jobs at once{apart}: {idle}, on {number_of(row.there, 'node')}{rent}.{whole}"
+    return f"{gpus} run all jobs at once{apart}: {idle}, on {number_of(row.there, 'node')}{rent}.{whole}"
 
 
 def _cost_until_done(row: MachineForJobs) -> str:
@@ -195,7 +195,7 @@ def _offers_seen(jobs: SeveralJobs) -> str:
     """How many offers and machines were looked at, and how many do not hold all jobs."""
     refused = sum(not row.works for row in jobs.rows)
     machines = number_of(len({row.machine.node for row in jobs.rows}), "machine")
-    words = f"{refused} cannot hold all jobs within their limits" if refused else "none refused"
+    words = f"{refused} cannot run all jobs within their limits" if refused else "none rejected"
     return f"Looked at: {number_of(len(jobs.rows), 'offer')} of {machines}; {words}."
 
 

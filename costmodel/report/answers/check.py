@@ -70,7 +70,7 @@ def check_document(found: Sequence[CheckedScenario], *, wrote: str = "") -> Answ
     for checked in found:
         worse = (f"  ▲ worse than before: {checked.name} {check_sentence(checked, each)}" for each in checked.worse)
         last += [styled(words, WARN) for words in worse]
-    last += [styled(f"{wrote} holds today's figures of {number_of(len(found), 'scenario')}.")] if wrote else []
+    last += [styled(f"Wrote the results of {number_of(len(found), 'scenario')} to {wrote}.")] if wrote else []
     one = "The scenario meets" if kept else "The scenario does not meet"
     some = f"{kept} of {len(found)} scenarios meet" if len(found) > 1 else one
     words = f"{some} everything that is checked: {total}".rstrip(".")
@@ -207,7 +207,7 @@ def value_and_bound(checked: CheckedScenario, finding: CheckResult) -> tuple[str
     if finding.kind in _STATES:
         return _STATES[finding.kind], words.reason(checked.answer, finding.name)
     if finding.kind == "exact":
-        return f"{finding.value or 0:.0f} of {finding.bound or 0:.0f} figures moved", "none may"
+        return f"{finding.value or 0:.0f} of {finding.bound or 0:.0f} results changed", "none may"
     if finding.limit is None:
         now, bound = (_figure_text(checked, finding, value) for value in (finding.value, finding.bound))
         return now, f"{'≤' if finding.kind == 'fits' else 'was'} {bound}"
@@ -219,7 +219,7 @@ def value_and_bound(checked: CheckedScenario, finding: CheckResult) -> tuple[str
     band = words.band(checked.answer.costs, finding.name)
     value = f"{value} ({band})" if band else value
     more = words.beside_limit(checked.answer, limit)
-    return value, f"{_BOUNDS[limit.kind]} {bound}{around}{f'; {wanted}' if wanted else ''}{more}"
+    return value, f"limit {_BOUNDS[limit.kind]} {bound}{around}{f'; {wanted}' if wanted else ''}{more}"
 
 
 def _digits_apart(checked: CheckedScenario, finding: CheckResult) -> int:
@@ -268,7 +268,9 @@ def summary(found: Sequence[CheckedScenario]) -> str:
     if not findings:
         fits = "fits" if len(found) == 1 else "fit"
         return f"{scenarios} {fits}, nothing else to check: give limits, or name a baseline with --against"
-    return (f"{failed} of {len(findings)} failed" if failed else f"{len(findings)} kept, {scenarios}") + more
+    return (
+        f"{failed} of {len(findings)} failed" if failed else f"{number_of(len(findings), 'check')} passed, {scenarios}"
+    ) + more
 
 
 def check_sentence(checked: CheckedScenario, finding: CheckResult) -> str:

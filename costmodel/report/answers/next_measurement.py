@@ -132,7 +132,7 @@ def best_measured_command(words: SearchWords[Inputs, Plan], advice: Advice) -> l
         return []
     first = advice.order[0][0]
     settings = words.settings(words.found.best[first - 1])
-    return [shell_line(f"Next, line {first}, the best now:", command(words.case, "estimate", settings=settings))]
+    return [shell_line(f"Next, plan {first}, the best now:", command(words.case, "estimate", settings=settings))]
 
 
 def _price(words: SearchWords[Inputs, Plan], advice: Advice, each: Measurement) -> float:
@@ -142,11 +142,11 @@ def _price(words: SearchWords[Inputs, Plan], advice: Advice, each: Measurement) 
 
 
 def measurement_words(each: Measurement) -> str:
-    """A measurement in words, such as `lines 1 and 2 for ten minutes`."""
+    """A measurement in words, such as `plans 1 and 2 for ten minutes`."""
     if each.name == START:
-        return f"start-up log of line {each.lines[0]}"
+        return f"start-up log of plan {each.lines[0]}"
     if each.lines:
-        return f"{'lines' if len(each.lines) > 1 else 'line'} {and_list(map(str, each.lines))} for ten minutes"
+        return f"{'plans' if len(each.lines) > 1 else 'plan'} {and_list(map(str, each.lines))} for ten minutes"
     return "kernels of one GPU" if each.name == KERNELS else f"collectives of {each.name}"
 
 

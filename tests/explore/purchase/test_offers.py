@@ -85,7 +85,7 @@ def test_a_stated_api_is_compared_with_the_answer() -> None:
     text = " ".join(str(costmodel.buy(node="neocloud-h100", api="3,6", verbose=True, **ASKED).form("table")).split())
     more = f"+${(cost - ours) / 1e3:.0f} k, {cost / ours:.2g} times as much"
     assert f"API of the same model (--api): ${cost / 1e3:.0f} k, {more}" in text
-    assert "Its latency is not promised by this price" in text
+    assert "The seller promises no latency." in text
     turn = answer.found.turn(hosted, ours)
     assert turn == pytest.approx(40 * ours / cost)
     for wrong in ("1,2,3", "free", "-1", "nan"):
@@ -138,7 +138,7 @@ def test_the_answer_is_a_rent_that_stays_and_names_what_is_cheaper() -> None:
     with only_texts({"prices.csv": table(*OWN)}):
         answer = costmodel.buy(prices="prices.csv", only_prices=True, verbose=True, **ASKED)
         text = " ".join(str(answer.form("table")).split())
-    spot = "from a-quotation on spot, which may be taken away (node neocloud-h100); $11.1 k a month ($6,930 for 5 of 8"
+    spot = "from a-quotation on spot, which can be interrupted (node neocloud-h100); $11.1 k a month ($6,930 for 5 of 8"
     assert spot in text
     use = "used for 4 years, 30 % of them idle and paid for"
     assert f"buy dgx-h100 for $310 k, {use}; $10.0 k a month" in text

@@ -201,7 +201,7 @@ def test_a_start_up_log_is_proposed_where_it_changes_the_order(run: Any) -> None
     tied = ("--set=limits=null", "--set=stack=vllm", "--set=search.tp=[8,4]", "--set=stack.memory.share=0.64")
     found = json.loads(run("search", "serve-llama-3.1-70b", *tied, "--top", "4", "--measure-next", "--json").out)
     gpus = {each["measure"]: each["gpus"] for each in found["measure_next"]["measurements"]}
-    assert gpus["start-up log of line 1"] == 8
+    assert gpus["start-up log of plan 1"] == 8
 
 
 def test_a_start_up_log_moves_a_plan_as_a_pool_of_that_size_does(run: Any, tmp_path: Path) -> None:
@@ -232,5 +232,5 @@ def test_csv_is_of_the_advice(run: Any) -> None:
     asked = ("search", "megatron-7.5b-512", "--top", "3")
     lines = run(*asked, "--measure-next", "--csv").out.splitlines()
     assert "gpu_hours" in lines[0]
-    assert any("lines 1 and 2 for ten minutes" in line for line in lines[1:])
+    assert any("plans 1 and 2 for ten minutes" in line for line in lines[1:])
     assert "over_predicted" in run(*asked, "--measured", "1=700ms", "--csv").out.splitlines()[0]

@@ -95,7 +95,7 @@ def test_a_broken_limit_has_both_sides_and_its_line(run: Any, tmp_path: Path) ->
     ran = run("check", "held.yaml", cwd=tmp_path)
     line = LIMITED.splitlines().index("  mfu: {at_least: 99 %}") + 1
     assert (ran.code, ran.err) == (1, "")
-    assert re.search(rf"\n  ✗ mfu +[\d.]+ % +≥ 99.0 % +held.yaml:{line}\n", ran.out)
+    assert re.search(rf"\n  ✗ mfu +[\d.]+ % +limit ≥ 99.0 % +held.yaml:{line}\n", ran.out)
     assert ran.out.count("✓") == 2
     assert ran.out.endswith("\n1 of 3 failed\n")
     kept = run("check", "held.yaml", "--set", "limits.mfu.at_least=1%", cwd=tmp_path, brief=True)
@@ -146,7 +146,7 @@ def test_what_is_unknown_keeps_no_limit(run: Any) -> None:
     settings = ("--set", "workload.tokens=null", "--set", "limits.run_time.at_most=1000000 d")
     ran = run("check", NAME, *settings)
     assert ran.code == 1
-    assert re.search(r"✗ run_time +unknown +≤ .*; set workload.tokens, e.g. 15 T", ran.out)
+    assert re.search(r"✗ run_time +unknown +limit ≤ .*; set workload.tokens, e.g. 15 T", ran.out)
 
 
 def test_plans_that_are_invalid_or_do_not_fit_fail(run: Any) -> None:

@@ -29,6 +29,8 @@ BANNED = {
     r"go(?:es|ing)?\s+on|went\s+on": "continues",
     r"slow-downs?|worked\s+out": "slowdown; computed",
     r"held\s+against|sound\s+ones": "compared with; healthy ones",
+    r"(?:keeps?|holds?)\s+(?:the|all|every|its)\s+limits?": "meets the limits",
+    r"work\s+done\s+again|how\s+sure\s+the\s+money": "lost work; cost range",
 }
 _WORD = re.compile(rf"\b(?:{'|'.join(BANNED)})\b", re.IGNORECASE)
 _NAMES = re.compile(r"`[^`\n]*`|https?://\S+")  # in backticks, and addresses: not words

@@ -176,7 +176,7 @@ def goodput_rate(request_rate: Number, first_share: Number, token_share: Number)
     → requests a second [1/s]
     Source: zhong-2024 §2
     Holds: limits that are kept or broken independently
-    Pitfall: it is of this load; the highest rate that keeps the limits is another
+    Pitfall: it is of this load; the highest rate that meets the limits is another
     Monotone: increasing in request_rate, first_share, token_share
     >>> goodput_rate(4.0, 0.5, 0.5)
     1.0

@@ -238,7 +238,7 @@ def _limits_chance(pair: InstancePairs, top: Number, columns: Mapping[str, Numbe
 
 KINDS = 2  # of instances, enough of both of which must be up
 MORE = 4  # numbers of decode instances that are tried, from the fewest on
-_IDLE = 1e-3  # of what an instance answers: one that keeps the limits with less than that load keeps them with none
+_IDLE = 1e-3  # of what an instance answers: one that meets the limits with less than that load keeps them with none
 _SAME = 1e-9  # by which a rate may differ that is divided and multiplied again
 
 

@@ -406,7 +406,7 @@ def _rent_needed(inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns],
         return rent_needed(inputs.prompts, prompts) + rent_needed(inputs, answers)
 
 
-# Prefill and decode instances side by side: what users see at a rate, and the rates that keep the limits.
+# Prefill and decode instances side by side: what users see at a rate, and the rates that meet the limits.
 
 FEWEST_PER_S = 1e-9  # requests a second of the emptiest plan that is looked at
 

@@ -60,7 +60,7 @@ from costmodel.ground.solvers import Places
 
 FEW = 5  # loads that a search evaluates together at first, where each takes a search for every limit
 
-# The rate up to which plans keep the limits on what users see, and the chance that they do at the scenario's load.
+# The rate up to which plans meet the limits on what users see, and the chance that they do at the scenario's load.
 
 
 def expected_load(quick: Engines) -> Column:

@@ -305,7 +305,7 @@ def _keeps_all(inputs: ServingInputs, found: ServingEvaluation) -> NDArray[np.bo
     return good
 
 
-# --- the smallest cluster on which a search of a service keeps every limit, and the fewest accelerators there
+# --- the smallest cluster on which a search of a service meets every limit, and the fewest accelerators there
 
 
 def search_remedy(case: ServingCase, settings: tuple[str, ...], *, fits: bool = False) -> SearchRemedy | None:

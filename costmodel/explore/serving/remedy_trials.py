@@ -43,7 +43,7 @@ class ServingTrial:
     settings: tuple[str, ...]
     answer: ServingAnswer | None = None
     fault: Fault | None = None
-    alone: ServingAnswer | None = None  # of requests one at a time, where no number of replicas keeps the limits
+    alone: ServingAnswer | None = None  # of requests one at a time, where no number of replicas meets the limits
     one: ServingAnswer | None = None  # by which replicas are counted: up to its rates limits are kept as is preferred
     expected: ServingAnswer | None = None  # with as many replicas as expected figures need, where it has more
 

@@ -94,7 +94,7 @@ def _may_take_fewer(inputs: ServingInputs, most: float) -> bool:
 
 
 RATE = "workload.rate"
-_FOUND_WITHIN = 1e-4  # of the highest rate that keeps the limits, which is found between points of a table
+_FOUND_WITHIN = 1e-4  # of the highest rate that meets the limits, which is found between points of a table
 _MOST_MORE = 3  # instances of each kind that are added for the preferred chance
 _SET_RATE = "--set workload.rate="
 

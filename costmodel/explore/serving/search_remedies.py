@@ -125,7 +125,7 @@ def rate_setting(within: float) -> Settings:
     return (f"workload.rate={significant(math.floor(within / digits) * digits)}/s",)
 
 
-# --- what a search offers where no plan of it keeps every limit
+# --- what a search offers where no plan of it meets every limit
 
 
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken
@@ -156,7 +156,7 @@ class SearchOffers(Offers):
 
     @functools.cached_property
     def remedies(self) -> tuple[SearchRemedy, ...]:
-        """Settings under which a plan keeps every limit, at the values of the nearest plan."""
+        """Settings under which a plan meets every limit, at the values of the nearest plan."""
         found, case = self._found, self._case
         before, after = _longer_steps(found, case), (*narrower(case), _lower_rates(found, case))
         first = partial(_search_kind, case)

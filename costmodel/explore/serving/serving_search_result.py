@@ -63,9 +63,9 @@ class ServiceCounts(PlanCounts[RankedPlan]):
     """The counts of the plans of one serving scenario."""
 
     alike: int = 0  # of those that fit, left out for another with less ep and the same figures
-    fewest: float = math.inf  # accelerators that the rate needs, of the plans that keep every limit
+    fewest: float = math.inf  # accelerators that the rate needs, of the plans that meet every limit
     fastest: float = 0.0  # tokens a second of one user that no plan exceeds
-    least_tpot: float = math.inf  # of the plans that keep every limit
+    least_tpot: float = math.inf  # of the plans that meet every limit
 
 
 @dataclass
@@ -281,7 +281,7 @@ def shown_digits(values: Values) -> Values:
     return np.where(known, np.round(values / unit) * unit, values)
 
 
-# --- bands of ranked plans, and their chance to keep the limits; only plans that are shown get them
+# --- bands of ranked plans, and their chance to meet the limits; only plans that are shown get them
 
 
 def with_bands(variants: Variants[ServingInputs], plans: Sequence[RankedPlan]) -> list[RankedPlan]:

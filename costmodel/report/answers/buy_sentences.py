@@ -339,8 +339,8 @@ def caveats(found: PurchaseComparison) -> Sentence:
     steady = found.asked.request_tokens is not None and found.traffic == 1
     load = " The load is taken as steady all day: size for your peak." if steady else ""
     return [f"The chance that {of}, and the ranges (8 of 10 cases), come from errors on measured runs. They do not "
-            f"cover prices, load peaks, outages or interruptions.{load} Costs are without storage, traffic, tax, staff and "
-            "spare nodes."]  # fmt: skip
+            f"cover prices, load peaks, outages or interruptions.{load} Costs are without storage, traffic, tax, "
+            "staff and spare nodes."]  # fmt: skip
 
 
 def _sold_words(machine: Machine) -> str:

@@ -143,7 +143,7 @@ def _low_chance_warning(case: ServingCase, kept: Sequence[ServingTrial]) -> list
 
 
 def _expected_gpus_line(kept: Sequence[ServingTrial]) -> list[Line]:
-    """The accelerators that expected figures need, with their chance to keep the limits."""
+    """The accelerators that expected figures need, with their chance to meet the limits."""
     sizes = [(_rate_text(trial), trial.answer.costs, trial.expected.costs) for trial in kept
              if trial.answer is not None and trial.expected is not None]  # fmt: skip
     words = (

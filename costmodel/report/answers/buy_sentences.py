@@ -178,7 +178,7 @@ def terms_words(machine: Machine) -> str:
         "on demand": "on demand, without a term",
         "reserved": "reserved (the seller states no term)",
         "capacity block": "as a capacity block, booked ahead for fixed dates",
-        "spot": "on spot, which may be taken away",
+        "spot": "on spot, which can be interrupted",
     }
     return how.get(machine.sold, machine.sold)
 
@@ -358,7 +358,7 @@ def bought_words(row: Purchase) -> str:
 
 def machine_words(row: Purchase) -> str:
     """A machine in words: the number of GPUs, the node, how it is sold, and at which price."""
-    rented = row.machine.terms.replace("spot", "on spot, which may be taken away")
+    rented = row.machine.terms.replace("spot", "on spot, which can be interrupted")
     price = hourly_price(row.price) if row.price is not None and row.price.known else ""
     sold = "".join(f", {words}" for words in ((bought_words(row),) if bought_words(row) else (rented, price)) if words)
     return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"

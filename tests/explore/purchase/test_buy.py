@@ -337,8 +337,8 @@ def test_a_service_begins_with_its_size_and_names_others_by_their_chance() -> No
     assert words.startswith(f"{many:.0f} h100-sxm ({row.nodes:.0f} nodes of 8{billed}): {high} for a month of 730 h")
     assert " to meet every limit." in words
     note = "" if whole[0] == few else f"{whole[0]} billed, "
-    sure = f"{few:.0f} GPUs ({note}{low}) suffice with a chance of {row.plans.expected.chance:.0%}, "
-    assert f"How sure the money is: {sure}".replace("%", " %") in words
+    sure = f"{few:.0f} GPUs ({note}{low}) are enough with a chance of {row.plans.expected.chance:.0%}, "
+    assert f"Cost range: {sure}".replace("%", " %") in words
     words, next_best = stated(document(found("serving"), 10)), found("serving").next_best
     assert next_best is not None
     apart = found("serving").rent(next_best).whole - found("serving").billed
@@ -542,7 +542,7 @@ def test_money_has_a_range_by_prediction_and_by_price_and_each_choice_its_chance
     sure = [f"{chance:.0%}".replace("%", " %") for chance in (few.chance, many.chance)]
     bills = [f"{'' if gpus % 8 == 0 else f'{math.ceil(gpus / 8) * 8} billed, '}{money}"
              for gpus, money in ((few.gpus, low), (many.gpus, high))]  # fmt: skip
-    assert f"How sure the money is: {few.gpus:.0f} GPUs ({bills[0]}) suffice with a chance of {sure[0]}, " in words
+    assert f"Cost range: {few.gpus:.0f} GPUs ({bills[0]}) are enough with a chance of {sure[0]}, " in words
     beyond = f"as the predicted speed may be off; more are needed in {(1 - many.chance) * 100:.0f} of 100 cases"
     assert f", {many.gpus:.0f} ({bills[1]}) with {sure[1]}, {beyond}" in words
     assert f"; the dearest seller on demand ({dear.provider}, {dear.name}, " in words

@@ -246,7 +246,7 @@ class ListPrice(Sourced):
     sold: Sold = Field(
         default="on demand",
         description="By the hour at any time, reserved ahead for a stretch of days, under a contract for months or "
-        "years, on spot, which may be taken away, or bought",
+        "years, on spot, which can be interrupted, or bought",
     )
     term: Annotated[float, Quantity("s", shown="365 days")] | None = optional(
         "Shortest time for which it is rented or bought, e.g. 1095 days; default: 30 days reserved, a year bought"

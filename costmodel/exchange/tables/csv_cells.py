@@ -125,7 +125,7 @@ def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[s
             continue
         value = _value(column.kind, written)
         if isinstance(value, Fault):
-            faults.append(Fault(value.code, value.sentence, cell_at(place, index, name), value.hint))
+            faults.append(Fault(value.code, value.sentence, cell_at(place, index, name), value.hint, ours=name))
         else:
             cells[name] = value
     return CsvRow(place, dict(zip(names, record, strict=True)), cells, tuple(faults))

@@ -312,12 +312,13 @@ class _PriceTable:
         )
         machines, hosted = list[Machine](), list[HostedOffer]()
         for place, cells in table.records if not faults else ():
-            row = row_of(place, table.names, cells, COLUMNS)
+            beyond = cells[len(table.names) :]  # of a row with too many
+            row = row_of(place, table.names, [*map(_as_number, table.names, cells), *beyond], COLUMNS)
             wrong = next(_row_problems(row), None) if row.written and not row.faults else None
             if wrong is not None:
                 name, sentence, hint = wrong
                 at = cell_at(row.place, table.names.index(name), name) if name in table.names else row.place
-                faults.append(Fault("D018", sentence, at, hint or _column_meaning(name)))
+                faults.append(Fault("D018", sentence, at, hint or _column_meaning(name), ours=name))
             elif row.faults:
                 faults += (_price_table_fault(fault) for fault in row.faults)
             elif row.text("kind") == API:
@@ -385,6 +386,24 @@ class _PriceTable:
         return f"{{capital: {row.text('capital_usd')} USD, {resale}, {known}, {power}}}"
 
 
+def _as_number(name: str, text: str) -> str:
+    """The text of a cell as a plain number, where it is money or a percentage.
+
+    >>> _as_number("capital_usd", "$250,000"), _as_number("utilisation", "80%"), _as_number("source", "$5")
+    ('250000', '0.8', '$5')
+    """
+    if name not in COLUMNS or COLUMNS[name].kind != "number":
+        return text
+    if _MONEY.fullmatch(text):
+        return text.removeprefix("$").replace(",", "")
+    part = _PERCENT.fullmatch(text)
+    return text if part is None else f"{float(part[1]) / 100:.12g}"
+
+
+_MONEY = re.compile(r"\$\d+(,\d{3})*(\.\d+)?", re.ASCII)
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%", re.ASCII)
+
+
 def _price_table_fault(fault: Fault) -> Fault:
     """A fault of a price table cell; for an empty required cell, with the meaning of its column."""
     name = "" if fault.place is None else fault.place.path
@@ -430,7 +449,8 @@ def _header_faults(table: Sheet) -> Iterator[Fault]:
             yield Fault("D018", f"there is no column {quoted_value(name)}", cell_at(table.place, index), hint)
     for name in _OF_ALL:
         if name not in table.names:
-            yield Fault("D018", f"the column '{name}' is missing", table.place, _column_meaning(name))
+            missing = f"the column '{name}' is missing"
+            yield Fault("D018", missing, table.place, _column_meaning(name), ours=missing)
 
 
 def _column_meaning(name: str) -> str:

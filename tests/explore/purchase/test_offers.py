@@ -76,6 +76,30 @@ def test_a_table_is_beside_the_shipped_offers_and_replaces_those_of_the_same_mac
     assert next(each.price for each in named if each.sold == "spot")[-1].endswith("hourly: 1.9 USD/GPU/h}")
 
 
+def test_money_and_percentages_are_read_as_people_write_them() -> None:
+    """$250,000 and 80% are the price and the use that 250000 and 0.8 are."""
+    rows = [
+        ("purchase", {"node": "dgx-h100", "capital_usd": capital, "years": "4", "utilisation": used})
+        for capital, used in (("$250,000", "80%"), ("250000", "0.8"))
+    ]
+    found = []
+    for row in rows:
+        with only_texts({"prices.csv": table(row)}):
+            found.append(offers_for(prices="prices.csv", only=True).machines)
+    assert found[0] == found[1]
+
+
+def test_a_table_elsewhere_names_the_column_and_shows_no_text(tmp_path: Path) -> None:
+    """The names of columns are those of costmodel, and no text of the file."""
+    file = tmp_path / "quotes.csv"
+    file.write_text("kind,node,source,usd_per_gpu_hour\non demand,dgx-h100,secret quote,3.20\n")
+    with pytest.raises(CostModelError) as caught:
+        offers_for(prices=str(file), only=True)
+    (fault,) = caught.value.faults
+    assert "the column 'date' is missing" in fault.sentence
+    assert "secret" not in f"{fault}"
+
+
 def test_a_stated_api_is_compared_with_the_answer() -> None:
     answer = costmodel.buy(node="neocloud-h100", api="3,6", **ASKED)
     (hosted,) = answer.found.hosted

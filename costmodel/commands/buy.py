@@ -300,7 +300,7 @@ _CHEAPEST = 4  # offers
 def _asks_for_highest_rate(question: Question, case: LoadedScenario) -> bool:
     """Whether a service has a budget and no load."""
     assumed = {item.path for item in case.asked.assumed}
-    return case.kind == "serving" and question.flags["budget"] is not None and "workload.concurrency" in assumed
+    return question.flags["budget"] is not None and "workload.concurrency" in assumed
 
 
 def _answer_for_highest_rate(

@@ -299,6 +299,11 @@ class Workload(ABC):
         return ()
 
     @property
+    def trains_few_parameters(self) -> bool:
+        """Whether most parameters are frozen, so that far fewer GPUs fit than a full training needs."""
+        return False
+
+    @property
     @abstractmethod
     def reasons(self) -> Mapping[str, Reason]:
         """The possible reasons against a plan, by code."""

@@ -101,6 +101,11 @@ class TrainingWorkload(Workload):
         return {key: value for key, value in held.values.items() if f"plan.{key}" not in varied}, held.conflicts
 
     @property
+    def trains_few_parameters(self) -> bool:
+        """Whether it trains adapters."""
+        return self.case.scenario.workload.tuning != "full"
+
+    @property
     def tokens(self) -> float | None:
         """The number of tokens of the whole run, if stated."""
         return self.case.scenario.workload.tokens

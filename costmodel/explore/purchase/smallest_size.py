@@ -342,7 +342,7 @@ def takes_fewest(asked: Workload) -> bool:
     """Whether a job without limits takes the fewest nodes that fit: a number for all training states is far too many
     where few parameters are trained, and no other one is stated.
     """
-    return not states_nodes(asked.case) and getattr(asked.case.scenario.workload, "tuning", "full") != "full"
+    return not states_nodes(asked.case) and asked.trains_few_parameters
 
 
 def states_nodes(case: LoadedScenario) -> bool:

@@ -31,6 +31,7 @@ LINES: dict[str, str] = {
     "runtime": "memory of the driver's context, its libraries and communication",
     "requested": "memory that the engine claims: weights, a step, the runtime and the cache pool",
 }
+LINES_OF = {"requested": "with_pool"}  # lines that memory has by another name
 
 
 def explain(inputs: ServingInputs, *quantities: str) -> list[ExplainedFigure]:
@@ -48,7 +49,7 @@ def explain_at_prices(priced: Sequence[ServingInputs], *quantities: str) -> list
         found = _evaluated(asking_chance(inputs))
         banded = not {*quantities} <= {*LINES, *found.results.columns}
         figures = {**(_with_bands(inputs, found) if banded else found.results).columns}
-        figures |= {name: getattr(found.memory, name) for name in quantities if name in LINES}
+        figures |= {name: getattr(found.memory, LINES_OF.get(name, name)) for name in quantities if name in LINES}
         every = [figures, *({**figures, **_money_at_price(other, found)} for other in priced[1:])]
         origins = [{name: origin_of(each.get(name), name) for name in quantities} for each in every]
     made: MadeTrees = {}

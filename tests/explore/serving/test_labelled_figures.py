@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from typing import Any
@@ -113,3 +114,11 @@ def test_a_service_generates_tokens_and_trains_none(label: str, run: Any) -> Non
 def test_a_key_has_its_value_and_origin(run: Any) -> None:
     assert "plan.tp is 8, from scenarios/serve-llama-3.1-70b.yaml:22" in run("explain", SERVED, "tp").out
     assert "plan.replicas is 2, from 16 GPUs ÷ 8 per replica" in run("explain", SERVED, "plan.replicas").out
+
+
+def test_what_the_engine_claims_is_the_sum_of_the_lines_of_its_memory(run: Any) -> None:
+    parts = ("weights", "activations", "runtime", "requested")
+    found = {name: json.loads(run("explain", SERVED, name, "--json").out)["figures"][0]["value"] for name in parts}
+    rest = found["requested"] - sum(found[name] for name in parts[:-1])
+    pool = json.loads(run("explain", SERVED, "cache_pool", "--json").out)["figures"][0]["value"]
+    assert rest == pytest.approx(pool)

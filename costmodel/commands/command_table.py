@@ -36,7 +36,8 @@ class CommandEntry(NamedTuple):
 
 USED_BY_ALL = ("set", "output", "verbose")
 # Options of a service, and of reinforcement learning.
-_SERVED, _RL = "rate concurrency users ttft tpot burstiness", "rl prompts samples iterations trainer rollout"
+_SERVED = "rate concurrency users ttft tpot burstiness"
+_RL = "rl prompts samples iterations longest trainer rollout"
 _OTHERS = f"{_SERVED} {_RL} prompt answer"  # without trace, which is also an option of diagnose
 COMMANDS = {
     "estimate": CommandEntry(LOOK, "estimate", "estimate", used="model gpu gpus sequence batch rate stack"),

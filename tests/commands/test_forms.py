@@ -170,6 +170,7 @@ def test_the_options_of_an_answer_stand_behind_a_commands_own() -> None:
 # ── Terminals ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 NO_CP = ("--set", "search.cp=[1]")  # a column less
+NO_DAYS = ("--set", "workload.tokens=null")  # a column less
 SHOWN = {
     "estimate": ("estimate", NAME, "-v"),
     "memory": ("memory", NAME, "-v"),
@@ -178,9 +179,9 @@ SHOWN = {
     "comm does not fit": ("comm", NAME, *FULL),
     "invalid": ("estimate", NAME, *INVALID),
     "pipeline": ("pipeline", NAME, "--set", "plan.pp=16"),
-    "search": ("search", NAME, *NO_CP),
+    "search": ("search", NAME, *NO_CP, *NO_DAYS),
     "front": ("search", NAME, "--pareto", "memory_peak,cost_per_mtoken"),
-    "why not": ("search", NAME, "--why-not", *NO_CP),
+    "why not": ("search", NAME, "--why-not", *NO_CP, *NO_DAYS),
     "no plan fits": (
         "search",
         NAME,
@@ -225,7 +226,8 @@ def test_a_terminal_of_80_columns(name: str, run: Any) -> None:
 @pytest.mark.parametrize(
     ("width", "left"),
     [
-        (83, "sp recompute step P90 tok/s/GPU MFU GiB fits"),
+        (88, "sp recompute step P90 days tok/s/GPU MFU GiB fits"),
+        (84, "recompute step P90 days tok/s/GPU MFU GiB fits"),
         (80, "recompute step P90 tok/s/GPU MFU GiB fits"),
         (76, "recompute step tok/s/GPU MFU GiB fits"),
         (66, "recompute step tok/s/GPU GiB fits"),

@@ -169,7 +169,7 @@ def test_a_stored_result_keeps_its_price(run: Any, tmp_path: Path) -> None:
     stored["plans"][0]["cost_per_mtoken_usd"] *= 12.0 / 6.88
     (tmp_path / "old.json").write_text(json.dumps(sealed(stored)), "utf-8")
     ran = run("diff", "old.json", NAME, "--set", "cluster.node=p5", cwd=tmp_path)
-    lines = [line.strip() for line in ran.out.splitlines()]
+    lines = [line.lstrip(" −+") for line in ran.out.splitlines()]
     assert "at 12.00 USD/GPU/h (p5, on demand, 2025-01-01, a list)" in lines
     assert P5 in lines
 

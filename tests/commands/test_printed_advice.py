@@ -240,7 +240,7 @@ def test_plans_of_equal_rent_are_ordered_by_their_room_to_the_limits(run: Any) -
 def test_the_sized_fleet_is_asked_for_on_the_gpus_that_it_fills(run: Any) -> None:
     out = run("search", *JOB[:4], "--gpus", "64", *JOB[4:]).out
     (gpus,) = re.findall(r"^Next, with the .* --gpus (\d+) ", out, re.M)
-    (needed,) = re.findall(r"With plan 1, .*: (\d+) GPUs", out)
+    (needed,) = re.findall(r"requests/s need (\d+) GPUs", out)
     assert int(needed) <= int(gpus) < int(needed) + 8
     assert "\n\n\n" not in out
 

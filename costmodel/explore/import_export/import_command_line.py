@@ -42,8 +42,8 @@ def starts_command(words: Sequence[str]) -> bool:
     >>> starts_command(["CUDA_VISIBLE_DEVICES=0", "torchrun", "train.py"]), starts_command(["train.sh"])
     (True, False)
     """
-    programs = (PurePosixPath(word).name for word in words if not _ENVIRONMENT.match(word))
-    return next(programs, "") in _PROGRAMS
+    program = next((word for word in words if not _ENVIRONMENT.match(word)), "")
+    return PurePosixPath(program).name in _PROGRAMS and ":" not in program  # as a line of /etc/passwd has
 
 
 def refuse_unquoted(arguments: Sequence[str]) -> None:

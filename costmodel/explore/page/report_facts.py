@@ -34,7 +34,7 @@ from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 
-TRACED = ("step_time", "step_time_high", "tokens_per_s_per_gpu", "mfu", "memory_peak")
+TRACED = ("step_time", "step_time_high", "run_time", "tokens_per_s_per_gpu", "mfu", "memory_peak")
 OF_BEST = "cost_per_mtoken"  # beside those, of the first plan
 MOST = 10  # plans
 _ALIKE = 0.95  # of the smallest plan so far: the trees of no other are much smaller
@@ -61,7 +61,8 @@ class RankedFacts:
             if room < _ALIKE * smallest:  # the trees of another plan are as large, and would be made in vain
                 break
             inputs = self.found.inputs_of(row.variant)
-            wanted = [*TRACED] if place or missing_input(inputs, OF_BEST) else [*TRACED, OF_BEST]
+            names = TRACED if place else (*TRACED, OF_BEST)
+            wanted = [name for name in names if not missing_input(inputs, name)]
             traced = figure_trees(inputs, traced_evaluation(inputs, plan_of_row(row)), wanted)
             size = _count_nodes(traced.values())
             room, smallest = room - size, min(smallest or size, size)

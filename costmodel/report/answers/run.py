@@ -91,7 +91,7 @@ def run_sections(view: PlanView, plan_run: PlanRun | None) -> list[Section]:
     figures = Table([Column("", "k"), Column("", "l"), Column(BAND, "l")], rows, brief=3, rest="result")
     pictures = range_figures(view.case.kind, "run", [("the run", lambda name: costs.get(name, math.nan))])
     facts = Table(
-        [Column("", "k"), Column("", "l")], [list(fact) for fact in plan_run.facts], headed=False, brief=3, rest="row"
+        [Column("", "k"), Column("", "l")], [list(fact) for fact in plan_run.facts], headed=False, brief=5, rest="row"
     )
     parts = [] if math.isnan(costs["goodput"]) else [run_time_section(plan_run, costs["run_time"])]
     return [

@@ -51,7 +51,7 @@ from costmodel.report.trials import short_heads
 
 _BEHIND = ALWAYS[1:]  # of tp and the sizes over one
 _COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
-_DROPPED = ("sp", "P90", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow; never the objective
+_DROPPED = ("sp", "days", "P90", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow; never the objective
 _NOTABLE_TERM = 0.005  # share of a step, from which a term that moved is shown
 _DAY = 86_400.0  # seconds
 _EQUAL_TIME = 0.01  # share below which two plans count as equal

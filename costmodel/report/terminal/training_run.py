@@ -186,7 +186,7 @@ def _spare_node_facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str
     at_once = asked.elastic is None and asked.restart.ranks is None
     wanted = number(spares_wanted(answer.inputs, asked))
     if wanted != wanted:
-        return [("spares", f"{paid or 'none; '}plan them: {_SPARES}")]
+        return [("spares", f"{paid or 'none; '}add {_SPARES}")]
     most = number(spares_wanted(answer.inputs, asked, "high"))
     time = percent(asked.spares if 0 < asked.spares < 1 else COVERED, 3).replace(".0 ", " ")
     covered = f"{paid}{counted(wanted)} nodes ({counted(most)} at P90) cover repairs {time} of the time"

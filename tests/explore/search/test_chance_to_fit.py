@@ -46,7 +46,10 @@ def test_the_first_line_names_the_first_that_fits_at_p90(run: Any) -> None:
     assert not rows[0]["fits_p90"]
     first = next(row for row in rows if row["fits_p90"])
     said = run(*asked).out
-    assert f"1 fits with a chance of {100 * rows[0]['fit_chance']:.0f} %; {first['rank']} fits at P90 and takes" in said
+    assert (
+        f"Plan 1 fits with a chance of {100 * rows[0]['fit_chance']:.0f} %; plan {first['rank']} fits at P90 and takes"
+        in said
+    )
 
 
 def test_two_results_may_weigh_the_chance(run: Any) -> None:

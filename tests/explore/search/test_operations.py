@@ -17,8 +17,9 @@ from costmodel.explore.search.search import search, with_remedies
 from costmodel.ground.shared_columns import Factored
 
 # Of scenarios/speed.yaml. Lower them where a change takes less; raise them only in a commit that gives the reason.
-MOST_ELEMENTS = 220  # results that a plan computes, of which many are shared with others; of outranked ones memory
-MOST_OPERATIONS = 9_900  # on columns, of plans that share figures; 1,400 of NCCL's protocols, 0.01 s of 0.32 s
+MOST_ELEMENTS = 222  # results that a plan computes, of which many are shared with others; of outranked ones memory,
+# which at P10 is not less than weights and states
+MOST_OPERATIONS = 10_000  # on columns, of plans that share figures; 1,400 of NCCL's protocols, 0.01 s of 0.32 s
 
 
 def test_a_plan_takes_no_more_array_operations(monkeypatch: pytest.MonkeyPatch) -> None:

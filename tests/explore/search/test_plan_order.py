@@ -64,7 +64,7 @@ def test_the_ranking_says_it(run: Any) -> None:
     rows = json.loads(run("search", "llama-3-70b-512", "--top", "3", "--json").out)["plans"]
     first, second, third = (row["first_faster"] for row in rows)
     assert first < second < third
-    beats = f"plan 2 with {100 * second:.0f} % chance, plan 3 with {100 * third:.0f} %"
+    beats = f"plan 2 with a chance of {100 * second:.0f} %, plan 3 with {100 * third:.0f} %"
     line = f"Any of these 3 may be fastest: plan 1 beats {beats}"
     assert line in said
 

@@ -482,7 +482,7 @@ def test_what_was_not_searched_is_named_with_what_adds_it(run: Any) -> None:
     job = ("--model", "llama-3.1-405b", "--gpu", "h100", "--gpus", "1024", "--sequence", "8192", "--batch", "1024")
     asked = ("search", *job)
     out = run(*asked).out
-    (setting,) = re.findall("Not searched: 4 ranks of context parallelism; --set '(.*)' adds them", out)
+    (setting,) = re.findall("Not searched: 4 ranks of context parallelism; add it with --set '(.*)'", out)
     assert setting == "search.cp=[1,2,4]"
     assert "ranks of context parallelism" not in run(*asked, "--set", setting).out
 

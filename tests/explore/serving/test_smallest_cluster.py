@@ -36,7 +36,9 @@ def test_no_dearer_way_is_named_than_one_to_try(asked: tuple[str, ...], run: Any
 
 def test_more_replicas_of_the_first_plan_are_named_where_none_needs_fewer(run: Any) -> None:
     out = run("search", *JOB, "--rate", "50", "--gpus", "8").out
-    assert re.search(r"With plan 1, .* need (\d+) replicas of tp 4: .*Next, with the \1 replicas you need:", out, re.S)
+    assert re.search(
+        r"requests/s need .*: (\d+) replicas of tp 4, as in plan 1.*Next, with the \1 replicas you need:", out, re.S
+    )
 
 
 @pytest.mark.parametrize(("gpus", "rate"), [(2, 1), pytest.param(2, 3, marks=pytest.mark.whole), (1, 20)])

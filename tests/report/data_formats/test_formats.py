@@ -129,5 +129,5 @@ def test_markdown() -> None:
 
 def test_markdown_has_no_row_for_a_rule(run: Any) -> None:
     written = run("memory", "serve-llama-3.1-70b", "--format", "markdown").out
-    assert "| asked |" in written
+    assert "| requested |" in written
     assert not re.search(r"^\| ─", written, re.M)

@@ -190,3 +190,14 @@ def test_the_library_answers_too() -> None:
     space = ["search={tp: [1], cp: [2], rollout_tp: [2], ranks: [16, 24]}"]
     assert costmodel.search(NAME, settings=space).frame()["rollout_ranks"].tolist() in ([24.0, 16.0], [16.0, 24.0])
     assert len(costmodel.sweep(NAME, ["plan.rollout.tp=1,2"]).frame()) == 2
+
+
+def test_a_generation_that_training_hides_does_not_bound_the_iteration(run: Any) -> None:
+    line = ("estimate", "--model", "qwen-3-32b", "--gpu", "h100", "--gpus", "128", "--longest", "8k", "--rl", "grpo")
+    apart = ("workload.staleness=1", "workload.rollouts=partial", "plan.tp=1", "plan.cp=1", "plan.rollout.tp=2",
+             "plan.rollout.colocated=false", "plan.rollout.ranks=64")  # fmt: skip
+    settings = [word for each in apart for word in ("--set", each)]
+    (plan,) = json.loads(run(*line, *settings, "--json").out)["plans"]
+    training = plan["update_time_s"] + plan["reference_time_s"]
+    assert plan["update_time_s"] < plan["generation_s"] < training < plan["iteration_time_s"]
+    assert "Bound by the update, 80 % of the iteration." in run(*line, *settings).out

@@ -398,12 +398,14 @@ def _models_of_size(kind: str, name: str, known: Sequence[str]) -> str:
     size = _SIZE.fullmatch(name) if kind == "model" else None
     if size is None:
         return ""
-    sized = [f"'{each}'" for each in known if each.endswith(f"-{name.lower()}")]
+    sized = [f"'{each}'" for each in known if each.endswith(f"-{name.lower()}") and not _TWO_SIZES.search(each)]
     shape = dense_model(float(size[1]) * 1e9)
     dense = f"a dense model of {shape.parameters / 1e9:.3g} B, as Llama 3 is built: --model {shape.name}"
-    return f"of that size: {', '.join(sized[-_STACKS:])}; {dense}" if sized else dense
+    return f"of that size: {', '.join(sized[:_OF_SIZE])}; {dense}" if sized else dense
 
 
+_OF_SIZE = 5  # models that a hint names
+_TWO_SIZES = late_pattern(r"\db-\d+b\Z")  # of a mixture of experts: active and all parameters
 _SIZE = re.compile(r"(\d{1,3}(?:\.\d+)?) ?[bB]")
 _STACKS = 3  # near names of software, which differ by their titles
 

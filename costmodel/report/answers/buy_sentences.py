@@ -531,7 +531,8 @@ def api_sentence(found: PurchaseComparison, *, short: bool = False) -> Sentence:
         below = ["; cheaper than the smallest rental below ", rate]
     if short:
         load = " at this rate all day (--day states yours)" if found.traffic == 1 else " a month of such days"
-        below = [", and is cheaper below ", *below[1:], " all day"] if below else []
+        when = "" if found.traffic == 1 else " at the peak of such days"
+        below = [", and is cheaper than their smallest number below ", *below[1:], when] if below else []
         return ["The API costs ", money, load, ", ", apart, " against these GPUs", *below, "."]
     origin = ", ".join(filter(None, (hosted.source, hosted.date)))
     words: list[Cell] = [f"API of {hosted.title} ({origin}): ", money, ", ", apart, ", ", times_as_much(ratio), *below]
@@ -625,7 +626,7 @@ def _rate_sentence(found: PurchaseComparison) -> Sentence:
         return []
     value, why = found.answered, "the highest rate whose cheapest machine is within --budget, to 2 %"
     answered = sourced(Value(f"{significant(value)} requests/s", value, "requests_per_s"), why)
-    return ["At most ", answered, f" for {rounded_dollars(found.plans.budget)} a month."]
+    return ["At most ", answered, f" for {rounded_dollars(found.plans.budget)} a month, on the terms of this answer."]
 
 
 def _deadline_words(found: PurchaseComparison) -> str:

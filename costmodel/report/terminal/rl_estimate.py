@@ -241,9 +241,11 @@ def _requests_at_a_time(answer: RlAnswer) -> str:
 
 
 def bound_by(answer: RlAnswer) -> str:
-    """The longest part of the iteration, in words."""
+    """The longest part of the iteration, in words; of a generation beside training, not if training takes longer."""
     costs = answer.costs
-    name, value = max(((name, costs[name]) for name in PHASES), key=lambda item: item[1])
+    others = [name for name in PHASES if name != "generation"]
+    hidden = costs["overlapped"] > 0 and costs["generation"] < sum(costs[name] for name in others)
+    name, value = max(((name, costs[name]) for name in (others if hidden else PHASES)), key=lambda item: item[1])
     share = significant(value / costs["iteration_time"] * 100, 2)
     if name == "generation":
         if answer.inputs.case.scenario.workload.rollouts == "batch" and costs["tail"] > value / 3:

@@ -129,7 +129,7 @@ def test_a_short_answer_states_lost_time_power_emissions_and_how_to_plan_spares(
     assert f"{(1 - costs['goodput']) * costs['run_time'] / 3600:.1f} h are lost" in shown
     assert f"{costs['energy'] / costs['run_time'] / 1e3:.0f} kW at the meter" in shown
     assert f"{costs['emissions'] / 1e3:,.0f} t of CO2" in shown
-    settings = re.search(r"plan them: (--set \S+ --set \S+)", shown)
+    settings = re.search(r"none; add (--set \S+ --set \S+)", shown)
     assert settings is not None
     assert "as each failure waits for its repair" in run(*command, *settings[1].split(), brief=True).out
     assert settings[1] in run(*command, "--spares", "4").err

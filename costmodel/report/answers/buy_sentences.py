@@ -530,8 +530,8 @@ def api_sentence(found: PurchaseComparison, *, short: bool = False) -> Sentence:
         rate = linked(Value(f"{significant(turn, 2)} requests/s", turn, "turn_per_s"), f"turn of {name}")
         below = ["; cheaper than the smallest rental below ", rate]
     if short:
-        load = " at this rate all day (--day states yours)" if found.traffic == 1 else " a month of such days"
-        when = "" if found.traffic == 1 else " at the peak of such days"
+        steady = (" at this rate all day (--day states yours)", "")
+        load, when = steady if found.traffic == 1 else (" a month of such days", " at the peak of such days")
         below = [", and is cheaper than their smallest number below ", *below[1:], when] if below else []
         return ["The API costs ", money, load, ", ", apart, " against these GPUs", *below, "."]
     origin = ", ".join(filter(None, (hosted.source, hosted.date)))
@@ -541,11 +541,9 @@ def api_sentence(found: PurchaseComparison, *, short: bool = False) -> Sentence:
 
 def latency_caveat(found: PurchaseComparison) -> str:
     """A sentence that the price of an API promises no latency; empty if no limit is on a time."""
-    asked = [limit for limit in stated_limits(found.asked.case.scenario.limits) if limit.column.startswith(_TIMES)]
+    timed = ("ttft", "tpot", "latency")
+    asked = any(limit.column.startswith(timed) for limit in stated_limits(found.asked.case.scenario.limits))
     return "The seller promises no latency." if asked else ""
-
-
-_TIMES = ("ttft", "tpot", "latency")
 
 
 def _unspent_budget_sentence(found: PurchaseComparison, best: Purchase) -> Sentence:

@@ -74,7 +74,10 @@ def dense_model(parameters: float) -> DenseModel:
 
 @functools.cache
 def _dense_model_of_shape(layers: int, width: int) -> DenseModel:
-    """The model of a shape, with all its parameters: of attention, the MLP, norms, embedding and head."""
+    """The model of a shape, with all its parameters: of attention, the MLP, norms, embedding and head.
+
+    They only choose a name: predictions count those of the document, and tests hold the two equal.
+    """
     attention = 2 * width * width + 2 * width * _KV_HEADS * _HEAD_DIM
     layer = attention + 3 * width * _inner(width) + 2 * width
     return DenseModel(f"dense-{layers}x{width}", float(layers * layer + 2 * _VOCAB * width + width))

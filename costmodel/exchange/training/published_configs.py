@@ -1,4 +1,4 @@
-"""Configurations of DeepSpeed that trainers ship in their repositories, for files that name one which is not here."""
+"""DeepSpeed configurations that trainers ship, for launch files that name one without having it beside them."""
 
 from __future__ import annotations
 
